@@ -58,7 +58,7 @@ fn main() -> Outcome<()> {
     store.commit(&Commit {
         directory: &changes,
         accounts: &[token],
-        entry: None,
+        entries: &[],
     })?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     for number in 0..keys {

@@ -191,6 +191,10 @@ fn limits() {
             include_str!("../actors/chain/src/window/limits.rs"),
             "| window | value | what and why |",
         ),
+        (
+            include_str!("../actors/tenants/src/bounds.rs"),
+            "| tenants and keys | value | what and why |",
+        ),
     ] {
         check("docs/limits.md", head, constants(source).into_iter());
     }

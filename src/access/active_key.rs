@@ -45,16 +45,15 @@ impl FoundBy<SecretDigest> for ActiveKey {
 }
 
 impl ActiveKey {
-    /// The key at `now`, with the counters that it had before. It serves this machine alone if
-    /// `local_only` says so.
+    /// The key at `now`, which goes on with the meter of its chain, and with the public keys that
+    /// it had before. It serves this machine alone if `local_only` says so.
     pub(super) fn new(
         record: Arc<KeyRecord>,
         tenant: Arc<Tenant>,
         local_only: Option<LocalOnly>,
-        before: Option<&Self>,
+        (before, meter): (Option<&Self>, Option<&Arc<Meter>>),
         (used_today, now): (u64, UnixMillis),
     ) -> Self {
-        let meter = before.and_then(|before| before.meter.as_ref());
         let public_keys = public_keys(&record, before);
         let is_rare = local_only.is_some() || !public_keys.is_empty();
         Self {
@@ -90,6 +89,11 @@ impl ActiveKey {
     /// Its public keys.
     pub(super) fn public_keys(&self) -> &[Arc<VerifyingKey>] {
         self.rare.as_ref().map_or(&[], |rare| &rare.public_keys)
+    }
+
+    /// What it has used of its own quota.
+    pub(super) const fn meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_ref()
     }
 
     /// Whether a request needs a token.
@@ -131,12 +135,6 @@ impl ActiveKey {
     /// Whether anything is counted.
     pub(crate) fn is_metered(&self) -> bool {
         self.meters().next().is_some()
-    }
-
-    /// What it has used of its own quota.
-    #[cfg(test)]
-    pub(super) const fn meter(&self) -> Option<&Arc<Meter>> {
-        self.meter.as_ref()
     }
 
     fn meters(&self) -> impl Iterator<Item = &Meter> {

@@ -74,6 +74,7 @@ impl ConfiguredKey {
             expires: None,
             revoked: None,
             replaced_by: None,
+            chain: None,
             settings: KeySettings::default(),
         })
     }

@@ -1,12 +1,15 @@
 //! How a table of tenants and keys follows a change.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use nearhead_tenants::{
     UnixMillis,
     directory::{ChangedRecords, Directory},
     id::{KeyId, TenantId},
-    limits::TenantLimits,
+    limits::{Quota, TenantLimits},
     record::{KeyRecord, TenantRecord},
     secret::SecretDigest,
 };
@@ -17,6 +20,7 @@ use super::{
     configured_keys::{ConfiguredKeys, ConfiguredTenant},
     key_table::{KeyTable, TenantEntry},
     local_only::LocalOnly,
+    meter::Meter,
     tenant::{ServiceLimits, Tenant, TenantSpec},
 };
 
@@ -56,6 +60,20 @@ impl<'a> AccessSource<'a> {
         let name = self.configured.tenant_name(id)?.as_str();
         let is_stored = self.directory.tenant_named(name).is_some();
         (!is_stored).then_some(name)
+    }
+
+    /// Units that the keys of a key's chain have used today.
+    fn used_by_chain(self, key: &KeyRecord) -> u64 {
+        let used = self.used_today;
+        if used.is_empty() {
+            return 0;
+        }
+        let chain = self.directory.chain(key.chain()).map(|other| other.id);
+        // What the first key of a chain used counts even if that was removed. A key that the
+        // configuration names is not in the directory.
+        let keys: BTreeSet<KeyId> = chain.chain([key.id, key.chain()]).collect();
+        let used = keys.iter().filter_map(|id| used.get(id));
+        used.fold(0, |sum, used| sum.saturating_add(*used))
     }
 
     /// The keys of a tenant: those that are stored, and those that the configuration names.
@@ -249,15 +267,35 @@ impl<'a> TableUpdate<'a> {
         if known.is_some_and(|key| key.is_made_of(&record, &tenant, local_only.as_ref())) {
             return;
         }
-        let used_today = self.source.used_today.get(&id).copied().unwrap_or(0);
-        let known = known.map(Arc::as_ref);
-        let used = (used_today, self.source.now);
-        let key = Arc::new(ActiveKey::new(record, tenant, local_only, known, used));
+        let before = (known.map(Arc::as_ref), self.meter_of(&record));
+        let used = (self.source.used_by_chain(&record), self.source.now);
+        let key = Arc::new(ActiveKey::new(record, tenant, local_only, before, used));
         let winner = self.source.configured.id_of(&digest);
         if winner.is_none_or(|winner| winner == id) {
             self.table.by_digest.insert(Arc::clone(&key));
         }
         self.table.by_id.insert(key);
+    }
+
+    /// The meter that a key goes on with. The keys of a chain share one, because they have one
+    /// quota: so does one that is new, or that gets another quota after the others.
+    fn meter_of(&self, record: &KeyRecord) -> Option<&Arc<Meter>> {
+        let quota = record.settings.quota;
+        if quota == Quota::default() {
+            return None;
+        }
+        let meter = |id| self.table.by_id.get(&id)?.meter();
+        let chain = || self.source.directory.chain(record.chain());
+        let replaced = chain().find(|other| other.replaced_by == Some(record.id));
+        let replaced = replaced.and_then(|other| meter(other.id));
+        let found = meter(record.id).or(replaced);
+        // A key that was revoked does not follow its chain any more.
+        let chain = chain().filter(|other| other.revoked.is_none());
+        let mut of_chain = chain.filter_map(|other| meter(other.id));
+        let first = found.or_else(|| of_chain.next());
+        let all = first.into_iter().chain(of_chain);
+        let mut same = all.filter(|meter| *meter.quota() == quota);
+        same.next().or(first)
     }
 
     fn remove_key(&mut self, id: KeyId) {

@@ -21,6 +21,8 @@ pub(super) struct AdminRequest {
     pub(super) query: String,
     /// The header `Content-Type`, without parameters, in lower case.
     pub(super) content_type: String,
+    /// The header `If-Match`.
+    pub(super) if_match: Option<String>,
     /// Its body.
     pub(super) body: Bytes,
     /// Who sends it, if that is known.

@@ -216,6 +216,7 @@ impl AdminWorker {
             target: request.uri().to_string(),
             query: request.query_string().to_owned(),
             content_type: content_type(headers),
+            if_match: if_match(headers),
             body,
             visitor,
             from,
@@ -255,6 +256,13 @@ impl AdminWorker {
 fn unknown_path() -> HttpResponse {
     let error = RpcError::InvalidHttp("unknown path, get /metrics, /ready or /health");
     refuse(StatusCode::NOT_FOUND, &error)
+}
+
+/// The header `If-Match`, of which several lines are one list. What is not text matches nothing.
+fn if_match(headers: &header::HeaderMap) -> Option<String> {
+    let lines = headers.get_all(header::IF_MATCH);
+    let lines: Vec<_> = lines.map(|line| line.to_str().unwrap_or("?")).collect();
+    (!lines.is_empty()).then(|| lines.join(", "))
 }
 
 /// The header `Content-Type` without its parameters, in lower case; empty without one.

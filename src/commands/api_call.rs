@@ -1,7 +1,7 @@
 use nearhead_tenants::administration::{
     CreateAccount, CreateKey, CreateTenant, CreateToken, GetKey, GetTenant, GetUsage, ListAccounts,
-    ListKeys, ListTenants, ListTokens, Operation, RemoveAccount, RemoveTenant, RemoveToken,
-    RevokeKey, RotateKey, SetPassword, UpdateKey, UpdateTenant,
+    ListKeys, ListTenants, ListTokens, Operation, RemoveAccount, RemoveKey, RemoveTenant,
+    RemoveToken, RevokeKey, RotateKey, SetPassword, UpdateKey, UpdateTenant,
 };
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
@@ -42,6 +42,7 @@ calls! {
     UpdateKey = PATCH "/keys/{id}";
     RotateKey = POST "/keys/{id}/rotate";
     RevokeKey = POST "/keys/{id}/revoke";
+    RemoveKey = DELETE "/keys/{id}";
     GetUsage = GET "/usage";
     ListAccounts = GET "/accounts";
     CreateAccount = POST "/accounts";

@@ -3,8 +3,8 @@
 use nearhead_tenants::{
     administration::{
         ChangedKeyView, CreateKey, CreateTenant, GetKey, GetUsage, KeyView, LimitsPatch, ListKeys,
-        ListTenants, NewKeyView, Patch, RecordSource, RevokeKey, RotateKey, SecretText, TenantRef,
-        TenantView, UpdateKey,
+        ListTenants, NewKeyView, Patch, RecordSource, RemoveKey, RevokeKey, RotateKey, SecretText,
+        TenantRef, TenantView, UpdateKey,
     },
     id::KeyId,
     record::KeyState,
@@ -69,6 +69,7 @@ impl Run<'_> {
                 self.answer(&new, |new| rotated(new, &old, &url))
             }
             KeyAction::Revoke { keys, is_sure } => self.revoke_keys(&keys, is_sure),
+            KeyAction::Remove { keys, is_sure } => self.remove_keys(&keys, is_sure),
             KeyAction::Limit { key, change } => self.limit_key(&key, *change),
             KeyAction::Usage { key, last, by } => {
                 let key = self.find_key(&key)?;
@@ -143,6 +144,7 @@ impl Run<'_> {
                 Patch::Keep => Patch::Keep,
             },
             settings,
+            if_version: None,
         })?;
         self.answer(&view, |ChangedKeyView { secret, view }| {
             let secret = secret.as_ref().map(SecretText::expose);
@@ -152,8 +154,7 @@ impl Run<'_> {
     }
 
     fn revoke_keys(&mut self, keys: &[KeyText], is_sure_already: bool) -> Result<(), Failure> {
-        let found = keys.iter().map(|key| self.find_key(key));
-        let found: Vec<KeyView> = found.collect::<Result<_, _>>()?;
+        let found = self.find_keys(keys)?;
         let names: Vec<String> = found.iter().map(named).collect();
         is_sure(is_sure_already, || {
             format!(
@@ -167,6 +168,28 @@ impl Run<'_> {
             self.answer(&view, |_| format!("revoked {name}\n"))?;
         }
         Ok(())
+    }
+
+    fn remove_keys(&mut self, keys: &[KeyText], is_sure_already: bool) -> Result<(), Failure> {
+        let found = self.find_keys(keys)?;
+        let names: Vec<String> = found.iter().map(named).collect();
+        is_sure(is_sure_already, || {
+            format!(
+                "Remove {}, for good? Name and settings are forgotten:\n  {}\n",
+                count(names.len(), "key"),
+                names.join("\n  ")
+            )
+        })?;
+        for (key, name) in found.iter().zip(names) {
+            self.call(RemoveKey { id: key.id })?;
+            self.done(&format!("removed {name}"));
+        }
+        Ok(())
+    }
+
+    /// The keys that a person means.
+    fn find_keys(&mut self, keys: &[KeyText]) -> Result<Vec<KeyView>, Failure> {
+        keys.iter().map(|key| self.find_key(key)).collect()
     }
 
     /// The key that a person means.

@@ -36,6 +36,7 @@ impl Run<'_> {
                 id: tenant,
                 name: change.name,
                 limits: change.limits,
+                if_version: None,
             })?,
             TenantAction::Remove {
                 tenant,

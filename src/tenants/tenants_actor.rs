@@ -192,6 +192,8 @@ impl TenantsActor {
         if let Ok(true) = expired {
             ctx.run_later(EXPIRY_PAUSE, |this, ctx| this.expire(ctx));
         }
+        // Keys that were removed take no more room.
+        self.put_in_force();
         self.show_state();
     }
 

@@ -234,6 +234,24 @@ await step('what scripts may read', async () => {
   }
 })
 
+await step('two administrators at once', async () => {
+  await page.goto(at(keyPage))
+  const other = await page.context().newPage()
+  await other.goto(at(keyPage))
+  await other.getByLabel('Units a day', { exact: true }).fill('7000000')
+  await other.getByRole('button', { name: 'Save', exact: true }).click()
+  await other.getByText('It is in force').waitFor()
+  await other.close()
+  await fill('Units a day', '5000000')
+  await press('Save')
+  await page.getByText('Somebody has changed it since this page was opened').waitFor()
+  await page.getByRole('cell', { name: '7000000', exact: true }).waitFor()
+  await take(page, kept, 'key-stale')
+  await press('Save')
+  await notice('It is in force')
+  assert.equal(await page.getByLabel('Units a day', { exact: true }).inputValue(), '5000000')
+})
+
 await step('rotate', async () => {
   await page.goto(at(keyPage))
   await follow('Rotate …')
@@ -337,6 +355,14 @@ await step('by keyboard', async () => {
     await page.goto(at(path))
     assert((await checkFocus(page, path)) > 10, path)
   }
+})
+
+await step('remove a key that is over', async () => {
+  await page.goto(at(keyPage))
+  await follow('Remove …')
+  await take(page, kept, 'key-remove')
+  await press('Remove the key')
+  await notice('The key is removed')
 })
 
 await step('log out', async () => {

@@ -116,7 +116,7 @@ fn time_commits(store: &mut SqliteStore, now: UnixMillis) {
             let begun = Instant::now();
             let commit = Commit {
                 directory: &changes,
-                entry: Some(&entry),
+                entries: &[entry],
                 ..Commit::default()
             };
             store.commit(&commit).unwrap();

@@ -9,7 +9,7 @@
 //! | file | operations |
 //! |---|---|
 //! | `tenants` | on tenants |
-//! | `keys`, `key_list` | on keys |
+//! | `keys`, `key_list`, `key_removal` | on keys |
 //! | `usage`, `usage_reading`, `audit_list` | what was used, and what was done |
 //! | `accounts`, `tokens` | on people and programs that administer |
 //! | `logins` | who asks, by a password, a cookie or an API token |
@@ -22,12 +22,15 @@
 //! | `passwords` | proofs that somebody gave a password |
 //! | `tenant_name` | how tenants are named |
 //! | `key_rows`, `recent_use` | all keys in one table, for lists, and what they used of late |
+//! | `version`, `differences` | what was read before a change, and what differs after it |
 
 mod accounts;
 mod audit_list;
 mod configured_keys;
+mod differences;
 mod error;
 mod key_list;
+mod key_removal;
 mod key_rows;
 mod keys;
 mod logins;
@@ -43,6 +46,7 @@ mod tenants;
 mod tokens;
 mod usage;
 mod usage_reading;
+mod version;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -58,6 +62,7 @@ pub use self::{
     configured_keys::ConfiguredEntry,
     error::{AdminError, AdminErrorKind, ErrorBody, ErrorView},
     key_list::{KEY_LIST_MAX, KeyListView, ListKeys},
+    key_removal::RemoveKey,
     key_rows::KeySort,
     keys::{
         ChangedKeyView, CreateKey, GetKey, KeyView, NewKeyView, RecordSource, RevokeKey, RotateKey,
@@ -84,6 +89,7 @@ pub use self::{
         Breakdown, GetUsage, InvalidBreakdown, LatencyView, USAGE_ROWS_MAX, UsageRowView, UsageView,
     },
     usage_reading::{BeginUsage, ReadUsagePart, UsageReading},
+    version::Version,
 };
 
 use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, recent_use::RecentUse};
@@ -138,6 +144,8 @@ pub struct Administration {
     rows: Option<KeyRows>,
     /// What keys used in the last 24 hours, for a list that is sorted by it.
     recent: RecentUse,
+    /// When keys were last looked for that are no longer kept.
+    keys_checked: UnixMillis,
     changed: Changed,
     failures: BTreeMap<StoreCall, StoreError>,
 }
@@ -194,7 +202,7 @@ impl Changed {
                 before.is_some_and(|before| before.settings.quota == none)
                     && key.settings.quota != none
             }
-            Change::TenantRemoved(_) => false,
+            Change::TenantRemoved(_) | Change::KeyRemoved(_) => false,
         };
         if is_first {
             self.first_quotas.add(change, directory);
@@ -227,6 +235,7 @@ impl Administration {
             methods: methods.into_iter().map(Into::into).collect(),
             rows: None,
             recent: RecentUse::default(),
+            keys_checked: UnixMillis(0),
             changed: Changed::default(),
             failures: BTreeMap::new(),
         })
@@ -277,7 +286,7 @@ impl Administration {
             detail: Detail::default(),
         };
         let commit = Commit {
-            entry: Some(&entry),
+            entries: &[entry],
             ..Commit::default()
         };
         self.store(StoreCall::Commit, |store| store.commit(&commit))
@@ -312,7 +321,8 @@ impl Administration {
         Ok(())
     }
 
-    /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens.
+    /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens,
+    /// and keys that have been over for long.
     /// Says whether there is more to remove.
     ///
     /// # Errors
@@ -320,15 +330,16 @@ impl Administration {
     pub fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
         let over = self.accounts.plan_expiry(now);
         let written = if !over.is_empty() {
-            self.commit(Vec::new(), over, None)
+            self.commit(Vec::new(), over, &[])
         } else if self.failures.contains_key(&StoreCall::Commit) {
             self.write_again()
         } else {
             Ok(())
         };
+        let removed = written.and_then(|()| self.remove_old_keys(now));
         // In any case, because this makes room.
         let is_more = self.store(StoreCall::Expire, |store| store.expire(now))?;
-        written.map(|()| is_more)
+        removed.map(|are_more| are_more || is_more)
     }
 
     /// Writes one record as it is, so that a failure ends although nobody changes anything.
@@ -339,7 +350,7 @@ impl Administration {
         let commit = Commit {
             directory: tenant.as_slice(),
             accounts: account.as_slice(),
-            entry: None,
+            entries: &[],
         };
         self.store(StoreCall::Commit, |store| store.commit(&commit))
     }
@@ -363,17 +374,17 @@ impl Administration {
         &mut self,
         directory: Vec<Change>,
         accounts: Vec<AccountChange>,
-        entry: Option<&AuditEntry>,
+        entries: &[AuditEntry],
     ) -> Result<(), StoreError> {
         let commit = Commit {
             directory: &directory,
             accounts: &accounts,
-            entry,
+            entries,
         };
         self.store(StoreCall::Commit, |store| store.commit(&commit))?;
         let names_change = directory
             .iter()
-            .any(|change| !matches!(change, Change::Key(_)));
+            .any(|change| matches!(change, Change::Tenant(_) | Change::TenantRemoved(_)));
         if names_change && self.configured.keys().len() > 0 {
             // Configured keys may have another tenant now.
             self.rows = None;
@@ -383,6 +394,9 @@ impl Administration {
             if let Some(rows) = &mut self.rows {
                 rows.change(&change, &self.directory);
             }
+            if let Change::KeyRemoved(id) = &change {
+                self.last_used.remove(id);
+            }
             self.directory.make(change);
         }
         for change in accounts {
@@ -391,7 +405,8 @@ impl Administration {
         Ok(())
     }
 
-    /// Runs a command, with its entry of the audit.
+    /// Runs a command, with its entry of the audit, which says what an update changes. One that
+    /// changes nothing leaves none.
     fn run_command(
         &mut self,
         command: Command,
@@ -405,8 +420,13 @@ impl Administration {
             Command::CreateKey { key, tenant, .. } => (Some(*tenant), Some(key.id)),
             Command::UpdateKey { id, .. }
             | Command::RotateKey { id, .. }
-            | Command::RevokeKey { id } => (self.tenant_of(*id), Some(*id)),
+            | Command::RevokeKey { id }
+            | Command::RemoveKey { id } => (self.tenant_of(*id), Some(*id)),
         };
+        let is_update = matches!(
+            command,
+            Command::UpdateTenant { .. } | Command::UpdateKey { .. }
+        );
         let accounts = match &command {
             Command::RemoveTenant { id } => self.accounts.plan_removal_of(*id),
             _ => Vec::new(),
@@ -417,8 +437,33 @@ impl Administration {
             ..by.entry(Verb::of(&command), detail)
         };
         let changes = self.directory.plan(command, by.now)?;
-        self.commit(changes, accounts, Some(&entry))?;
+        if changes.iter().all(|change| self.directory.has(change)) {
+            return Ok(());
+        }
+        let entries = match is_update {
+            true => self.entries_of_updates(&changes, &entry),
+            false => vec![entry],
+        };
+        self.commit(changes, accounts, &entries)?;
         Ok(())
+    }
+
+    /// An entry for each record that an update changes, with what differs.
+    fn entries_of_updates(&self, changes: &[Change], entry: &AuditEntry) -> Vec<AuditEntry> {
+        let changes = changes.iter().filter(|change| !self.directory.has(change));
+        let entries = changes.filter_map(|change| match change {
+            Change::Key(key) => Some(AuditEntry {
+                key: Some(key.id),
+                detail: differences::of_keys(self.directory.key(key.id)?, key),
+                ..entry.clone()
+            }),
+            Change::Tenant(tenant) => Some(AuditEntry {
+                detail: differences::of_tenants(self.directory.tenant(tenant.id)?, tenant),
+                ..entry.clone()
+            }),
+            Change::TenantRemoved(_) | Change::KeyRemoved(_) => None,
+        });
+        entries.collect()
     }
 
     /// The tenant of configured keys: the stored one of the name, or one that is nowhere else.

@@ -56,6 +56,8 @@ pub enum Author {
     CommandLine,
     /// The configuration: flags, environment, files.
     Configuration,
+    /// The service itself: nobody asked for it.
+    Service,
     /// Nobody who is known, such as one who gives a wrong password.
     Unknown,
 }
@@ -95,6 +97,8 @@ verbs! {
     KEY_ROTATE = "key.rotate";
     /// A key was revoked.
     KEY_REVOKE = "key.revoke";
+    /// A key that was over was removed.
+    KEY_REMOVE = "key.remove";
     /// An account was made.
     ACCOUNT_CREATE = "account.create";
     /// The role of an account was changed.
@@ -129,6 +133,7 @@ impl Verb {
             Command::UpdateKey { .. } => Self::KEY_UPDATE,
             Command::RotateKey { .. } => Self::KEY_ROTATE,
             Command::RevokeKey { .. } => Self::KEY_REVOKE,
+            Command::RemoveKey { .. } => Self::KEY_REMOVE,
         }
     }
 
@@ -172,11 +177,13 @@ impl Detail {
     /// Of these members. If they are too long, it says so instead.
     #[must_use]
     pub fn of(members: serde_json::Map<String, Value>) -> Self {
+        Self::fitting(members).unwrap_or_else(|| Self(r#"{"truncated":true}"#.into()))
+    }
+
+    /// Of these members; `None` if they are too long.
+    pub(crate) fn fitting(members: serde_json::Map<String, Value>) -> Option<Self> {
         let text = Value::Object(members).to_string();
-        match text.len() <= DETAIL_BYTES_MAX {
-            true => Self(text.into()),
-            false => Self(r#"{"truncated":true}"#.into()),
-        }
+        (text.len() <= DETAIL_BYTES_MAX).then(|| Self(text.into()))
     }
 
     /// The JSON.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    UnixMillis,
+    UnixMillis, UtcTime,
     id::{KeyId, TenantId},
     limits::TenantLimits,
     name::Name,
@@ -79,6 +79,11 @@ pub enum Command {
         /// Which one.
         id: KeyId,
     },
+    /// Removes a key that is over.
+    RemoveKey {
+        /// Which one.
+        id: KeyId,
+    },
 }
 
 /// What identifies a new key.
@@ -101,6 +106,8 @@ pub enum Change {
     Key(Arc<KeyRecord>),
     /// A tenant is gone, and all its keys with it.
     TenantRemoved(TenantId),
+    /// A key is gone.
+    KeyRemoved(KeyId),
 }
 
 /// Why a command is refused. Nothing has changed then.
@@ -121,6 +128,31 @@ pub enum CommandError {
     /// The key is over.
     #[error("the key {0} has expired: let it expire later, or create another one")]
     Expired(KeyId),
+    /// The key has a successor already.
+    #[error("the key {key} was rotated already: rotate its successor {successor}")]
+    Rotated {
+        /// The key.
+        key: KeyId,
+        /// The one that took its place.
+        successor: KeyId,
+    },
+    /// Another key of the same chain still lets clients in.
+    #[error(
+        "the key {other}, of the same chain of rotations, lets clients in {}: rotate {key} after \
+         that, or have an administrator revoke {other} first",
+        until(*ends)
+    )]
+    Overlap {
+        /// The key.
+        key: KeyId,
+        /// The other one.
+        other: KeyId,
+        /// When that one ends.
+        ends: Option<UnixMillis>,
+    },
+    /// The key is not over.
+    #[error("the key {0} lets clients in: revoke it before it is removed")]
+    Active(KeyId),
     /// The id or the key itself is in use.
     #[error("the key is in use already")]
     KeyTaken,
@@ -132,7 +164,8 @@ pub enum CommandError {
     TooManyTenants(usize),
     /// There are too many keys.
     #[error(
-        "there are {0} keys already, and no more are possible: remove a tenant that is not used"
+        "there are {0} keys already, also expired and revoked ones, and no more are possible: \
+         remove some of those, or a tenant"
     )]
     TooManyKeys(usize),
     /// The key has too many public keys.
@@ -147,4 +180,12 @@ pub enum CommandError {
     /// The key has a secret and public keys.
     #[error("a key has a secret or public keys, not both: a request has one header Authorization")]
     SecretAndPublicKeys,
+}
+
+/// Until when a key lets clients in, in a message.
+fn until(ends: Option<UnixMillis>) -> String {
+    match ends {
+        Some(ends) => format!("until {}", UtcTime::from(ends)),
+        None => "without an end".to_owned(),
+    }
 }

@@ -4,7 +4,7 @@ mod changed_records;
 mod found_by;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -12,6 +12,7 @@ pub use self::changed_records::ChangedRecords;
 use self::found_by::{ByDigest, ById};
 use crate::{
     UnixMillis,
+    bounds::{KEYS_MAX, TENANTS_MAX},
     command::{Change, Command, CommandError, NewKey},
     id::{KeyId, TenantId},
     name::Name,
@@ -20,12 +21,6 @@ use crate::{
     secret::SecretDigest,
 };
 
-/// Most tenants.
-pub const TENANTS_MAX: usize = 100_000;
-
-/// Most keys of all tenants, revoked and expired ones included.
-pub const KEYS_MAX: usize = 1_000_000;
-
 /// All tenants and keys of a store. What the configuration names is not in it.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
@@ -33,6 +28,8 @@ pub struct Directory {
     keys: HashSet<ById>,
     by_name: HashMap<Name, TenantId>,
     by_digest: HashSet<ByDigest>,
+    /// By the first key of a chain, its other keys.
+    chains: HashMap<KeyId, BTreeSet<KeyId>>,
 }
 
 /// A tenant, and its keys in the order in which they were made.
@@ -98,6 +95,32 @@ impl Directory {
         self.keys.iter().map(|ById(key)| key)
     }
 
+    /// The keys of a chain, in no particular order.
+    pub fn chain(&self, first: KeyId) -> impl Iterator<Item = &Arc<KeyRecord>> {
+        let others = self.chains.get(&first).into_iter().flatten().copied();
+        [first]
+            .into_iter()
+            .chain(others)
+            .filter_map(|id| self.key(id))
+    }
+
+    /// The key that took a key's place, unless it was removed.
+    #[must_use]
+    pub fn successor(&self, of: &KeyRecord) -> Option<KeyId> {
+        of.replaced_by.filter(|id| self.keys.contains(id))
+    }
+
+    /// Whether a change would change nothing.
+    #[must_use]
+    pub fn has(&self, change: &Change) -> bool {
+        match change {
+            Change::Tenant(tenant) => self.tenant(tenant.id) == Some(tenant),
+            Change::Key(key) => self.key(key.id) == Some(key),
+            Change::TenantRemoved(id) => !self.tenants.contains_key(id),
+            Change::KeyRemoved(id) => !self.keys.contains(id),
+        }
+    }
+
     /// What a command given at `now` changes, in the order in which it is to be stored. Nothing is
     /// changed yet: the store writes it first, and [`make`](Self::make) follows.
     ///
@@ -152,15 +175,7 @@ impl Directory {
                 name,
                 expires,
                 settings,
-            } => {
-                let mut key = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
-                if key.revoked.is_some() {
-                    return Err(CommandError::Revoked(id));
-                }
-                check_settings(&settings)?;
-                (key.name, key.expires, key.settings) = (name, expires, settings);
-                Ok(vec![Change::Key(Arc::new(key))])
-            }
+            } => self.plan_update(id, (name, expires, settings)),
             Command::RotateKey {
                 id,
                 key,
@@ -172,6 +187,40 @@ impl Directory {
                 key.revoked.get_or_insert(now);
                 Ok(vec![Change::Key(Arc::new(key))])
             }
+            Command::RemoveKey { id } => self.plan_removal(id, now),
+        }
+    }
+
+    fn plan_update(
+        &self,
+        id: KeyId,
+        (name, expires, settings): (Name, Option<UnixMillis>, KeySettings),
+    ) -> Result<Vec<Change>, CommandError> {
+        let mut key = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
+        if key.revoked.is_some() {
+            return Err(CommandError::Revoked(id));
+        }
+        check_settings(&settings)?;
+        let quota = settings.quota;
+        (key.name, key.expires, key.settings) = (name, expires, settings);
+        // One quota for the chain, or each of its keys would have one of its own.
+        let others = self.chain(key.chain()).filter(|other| {
+            other.id != id && other.revoked.is_none() && other.settings.quota != quota
+        });
+        let others = others.map(|other| {
+            let mut other = KeyRecord::clone(other);
+            other.settings.quota = quota;
+            other
+        });
+        let changed = [key].into_iter().chain(others);
+        Ok(changed.map(|key| Change::Key(Arc::new(key))).collect())
+    }
+
+    fn plan_removal(&self, id: KeyId, now: UnixMillis) -> Result<Vec<Change>, CommandError> {
+        let key = self.key(id).ok_or(CommandError::NoKey(id))?;
+        match key.state(now) {
+            KeyState::Active => Err(CommandError::Active(id)),
+            KeyState::Expired | KeyState::Revoked => Ok(vec![Change::KeyRemoved(id)]),
         }
     }
 
@@ -183,15 +232,32 @@ impl Directory {
         now: UnixMillis,
     ) -> Result<Vec<Change>, CommandError> {
         let mut old = KeyRecord::clone(self.key(id).ok_or(CommandError::NoKey(id))?);
-        match old.state(now) {
-            KeyState::Active => {}
-            KeyState::Expired => return Err(CommandError::Expired(id)),
-            KeyState::Revoked => return Err(CommandError::Revoked(id)),
+        match (old.state(now), self.successor(&old)) {
+            (KeyState::Revoked, _) => return Err(CommandError::Revoked(id)),
+            // Two successors of one key would be as many keys as somebody likes.
+            (_, Some(successor)) => {
+                let key = id;
+                return Err(CommandError::Rotated { key, successor });
+            }
+            (KeyState::Expired, None) => return Err(CommandError::Expired(id)),
+            (KeyState::Active, None) => {}
+        }
+        // And so would be a chain of overlaps.
+        let mut others = self.chain(old.chain()).filter(|other| other.id != id);
+        if let Some(other) = others.find(|other| other.state(now) == KeyState::Active) {
+            return Err(CommandError::Overlap {
+                key: id,
+                other: other.id,
+                ends: other.expires,
+            });
         }
         // The new key ends when the old one would have ended.
         let expires = old.expires;
         let more = (old.tenant, old.name.clone(), expires, old.settings.clone());
-        let new = self.new_key(key, more, now)?;
+        let new = KeyRecord {
+            chain: Some(old.chain()),
+            ..self.new_key(key, more, now)?
+        };
         old.replaced_by = Some(new.id);
         old.expires = Some(expires.map_or(old_expires, |expires| expires.min(old_expires)));
         // The new one first: a crash between the two leaves both.
@@ -221,6 +287,7 @@ impl Directory {
             expires,
             revoked: None,
             replaced_by: None,
+            chain: None,
             settings,
         })
     }
@@ -252,11 +319,23 @@ impl Directory {
             }
             Change::Key(key) => {
                 if let Some(owned) = self.tenants.get_mut(&key.tenant) {
+                    if let Some(first) = key.chain {
+                        self.chains.entry(first).or_default().insert(key.id);
+                    }
                     // No command gives a key another tenant or another digest.
                     if self.keys.replace(ById(Arc::clone(&key))).is_none() {
                         owned.keys.push(key.id);
                     }
                     self.by_digest.replace(ByDigest(key));
+                }
+            }
+            Change::KeyRemoved(id) => {
+                if let Some(ById(key)) = self.keys.take(&id) {
+                    self.by_digest.remove(&key.digest);
+                    leave_chain(&mut self.chains, &key);
+                    if let Some(owned) = self.tenants.get_mut(&key.tenant) {
+                        owned.keys.retain(|own| *own != id);
+                    }
                 }
             }
             Change::TenantRemoved(id) => {
@@ -265,10 +344,23 @@ impl Directory {
                     for id in &owned.keys {
                         if let Some(ById(key)) = self.keys.take(id) {
                             self.by_digest.remove(&key.digest);
+                            leave_chain(&mut self.chains, &key);
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+fn leave_chain(chains: &mut HashMap<KeyId, BTreeSet<KeyId>>, key: &KeyRecord) {
+    let Some(first) = key.chain else {
+        return;
+    };
+    if let Some(others) = chains.get_mut(&first) {
+        others.remove(&key.id);
+        if others.is_empty() {
+            chains.remove(&first);
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | [`name`] | what people call tenants and keys | `crate::` |
 //! | [`id`] | what identifies them | |
 //! | [`command`] | what administrators do to them, and why it may be refused | |
+//! | [`bounds`] | how many there may be, and how long keys are kept | `crate::` |
 //! | [`directory`] | all of them, in memory; applies commands | |
 //! | [`account`] | who may administer: people and programs | |
 //! | [`password`] | passwords of people, and the slow hashes that are kept of them | |
@@ -29,6 +30,7 @@ pub mod account;
 pub mod administration;
 pub mod allowlists;
 pub mod audit;
+pub mod bounds;
 pub mod command;
 pub mod directory;
 pub mod id;

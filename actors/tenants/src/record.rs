@@ -51,6 +51,9 @@ pub struct KeyRecord {
     /// The key that took its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<KeyId>,
+    /// The first key of its chain of rotations; `None` if it is the first one itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<KeyId>,
     /// What is narrower than its tenant.
     #[serde(default)]
     pub settings: KeySettings,
@@ -98,6 +101,19 @@ pub enum KeyState {
 }
 
 impl KeyRecord {
+    /// Its chain of rotations, named by the first key. The keys of a chain share one quota.
+    #[must_use]
+    pub fn chain(&self) -> KeyId {
+        self.chain.unwrap_or(self.id)
+    }
+
+    /// Since when it has let nobody in; `None` if it still does.
+    #[must_use]
+    pub fn over_since(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let expired = self.expires.filter(|expires| *expires <= now);
+        self.revoked.into_iter().chain(expired).min()
+    }
+
     /// Whether it lets clients in at `now`.
     #[must_use]
     pub fn state(&self, now: UnixMillis) -> KeyState {
@@ -119,6 +135,6 @@ mod tests {
     #[test]
     fn a_key_is_small() {
         let bytes = size_of::<KeyRecord>();
-        assert!(bytes <= 232, "{bytes} bytes");
+        assert!(bytes <= 240, "{bytes} bytes");
     }
 }

@@ -89,8 +89,8 @@ pub struct Commit<'a> {
     pub directory: &'a [Change],
     /// Of accounts.
     pub accounts: &'a [AccountChange],
-    /// The entry that says who did it. There is none if nobody did: a login expired, or was seen.
-    pub entry: Option<&'a AuditEntry>,
+    /// The entries that say who did it. There are none if nobody did: a login expired, or was seen.
+    pub entries: &'a [AuditEntry],
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::{num::NonZeroU32, time::Instant};
 
 use nearhead_tenants::{
-    command::Command,
+    command::{Command, NewKey},
     limits::{Quota, TenantLimits},
+    secret::{KeyPrefix, SecretDigest},
 };
 
 use super::*;
@@ -236,4 +237,75 @@ fn units_of_the_day_outlive_the_process_and_other_limits() {
     access.replace(scene.source(&service));
     assert_eq!(key().take(1, now()), Ok(()));
     assert!(key().take(1, now()).is_err(), "11 of 11");
+}
+
+/// However often a key is rotated, what all keys of the chain use is one quota.
+#[test]
+fn the_keys_of_a_chain_share_one_meter() {
+    let mut scene = Scene {
+        expires: None,
+        ..Scene::default()
+    };
+    let tenant = scene.tenant(1, TenantLimits::default());
+    let service = ServiceLimits {
+        quota: Quota::default(),
+        ..limits()
+    };
+    let per_day = |units| Quota {
+        units_per_day: std::num::NonZeroU64::new(units),
+        ..requests(3)
+    };
+    let first = scene.key("first", tenant, per_day(10));
+    let access = Access::new(scene.source(&service));
+    let rotate = |scene: &mut Scene, id, by: &str| {
+        let key = NewKey {
+            id: KeyId::of_configured(by),
+            prefix: KeyPrefix::of(by),
+            digest: SecretDigest::of(by),
+        };
+        let (id, old_expires) = (id, UnixMillis(NOW.0 + 1));
+        scene.run(Command::RotateKey {
+            id,
+            key,
+            old_expires,
+        });
+        KeyId::of_configured(by)
+    };
+    let take = |access: &Access, key: &str, second: u64| {
+        let instant = now().instant + std::time::Duration::from_secs(100 * second);
+        let now = Now { instant, ..now() };
+        let taken = access.resolve(key, NOW).unwrap().take(3, now);
+        taken.map_err(|exceeded| exceeded.allowed)
+    };
+    assert_eq!(take(&access, "first", 1), Ok(()));
+    let second = rotate(&mut scene, first, "second");
+    access.replace(scene.source(&service));
+    assert_eq!(
+        take(&access, "second", 1),
+        Err(3),
+        "the bucket of the first one"
+    );
+    assert_eq!(take(&access, "second", 2), Ok(()));
+    assert_eq!(take(&access, "first", 2), Err(3));
+    // Another quota is that of both, with the units of the day that were used.
+    scene.key("second", tenant, per_day(9));
+    access.replace(scene.source(&service));
+    assert_eq!(take(&access, "first", 3), Ok(()));
+    for key in ["first", "second"] {
+        assert_eq!(take(&access, key, 4), Err(9), "9 of 9: {key}");
+    }
+    // One that is revoked leaves the meter to the other, and to its successor.
+    scene.run(Command::RevokeKey { id: first });
+    let third = rotate(&mut scene, second, "third");
+    scene.run(Command::RevokeKey { id: second });
+    scene.run(Command::RemoveKey { id: first });
+    access.replace(scene.source(&service));
+    assert_eq!(take(&access, "third", 5), Err(9));
+    // So it is after a restart, also for what the first key used that was removed.
+    scene.used_today = HashMap::from([(first, 2), (second, 3), (third, 4)]);
+    let access = Access::new(scene.source(&service));
+    assert_eq!(take(&access, "third", 6), Err(9));
+    scene.used_today = HashMap::from([(first, 2), (second, 3), (third, 3)]);
+    let access = Access::new(scene.source(&service));
+    assert_eq!(take(&access, "third", 6), Ok(()));
 }

@@ -32,14 +32,17 @@ pub(super) struct Model {
     now: u64,
     tenants: BTreeMap<u16, Holder<Limits>>,
     keys: BTreeMap<u16, Key>,
-    /// The tenants of all keys that ever were.
+    /// By the first key of each chain of rotations, its quota.
+    chains: BTreeMap<u16, Holder<Quotas>>,
+    /// The tenants and the chains of all keys that ever were.
     tenant_of: BTreeMap<u16, u16>,
+    chain_of: BTreeMap<u16, u16>,
     sessions: Vec<Option<Session>>,
     /// By day, key and outcome: requests, units and sessions.
     pub(super) usage: BTreeMap<(u64, u16, &'static str), (u64, u64, u64)>,
 }
 
-/// A key or a tenant with its buckets.
+/// A chain of keys or a tenant with its buckets.
 #[derive(Clone, Debug)]
 struct Holder<T> {
     is: T,
@@ -53,7 +56,8 @@ struct Holder<T> {
 struct Key {
     tenant: u16,
     is_revoked: bool,
-    holder: Holder<Settings>,
+    is_replaced: bool,
+    is: Settings,
 }
 
 #[derive(Debug)]
@@ -98,7 +102,9 @@ impl Model {
             now: START,
             tenants: BTreeMap::new(),
             keys: BTreeMap::new(),
+            chains: BTreeMap::new(),
             tenant_of: BTreeMap::new(),
+            chain_of: BTreeMap::new(),
             sessions: Vec::new(),
             usage: BTreeMap::new(),
         }
@@ -189,36 +195,51 @@ impl Model {
             }
             Step::CreateKey(key, tenant, settings) => {
                 self.tenants.get(&tenant)?;
-                self.add_key(key, tenant, settings);
+                self.add_key(key, tenant, settings, key);
             }
             Step::UpdateKey(key, settings) => {
                 let outlives = self.keeps(Rule::DayOutlivesChange);
-                let key = self.keys.get_mut(&key).filter(|key| !key.is_revoked)?;
-                if key.holder.is.quota != settings.quota {
-                    key.holder = Holder::new(settings, settings.quota, now);
-                    key.holder.since = if outlives { 0 } else { now };
+                let known = self.keys.get_mut(&key).filter(|key| !key.is_revoked)?;
+                known.is = settings;
+                let (quota, chain) = (settings.quota, self.chain_of[&key]);
+                if self.chains[&chain].is != quota {
+                    let mut holder = Holder::new(quota, quota, now);
+                    holder.since = if outlives { 0 } else { now };
+                    self.chains.insert(chain, holder);
                 }
-                key.holder.is = settings;
+                let of_chain = self.keys.iter_mut();
+                let of_chain = of_chain.filter(|(number, _)| self.chain_of[number] == chain);
+                for (_, key) in of_chain.filter(|(_, key)| !key.is_revoked) {
+                    key.is.quota = quota;
+                }
             }
             Step::RotateKey(old, new, ends) => {
                 let (is_broken, ends) = match self.keeps(Rule::OverlapOfRotation) {
                     true => (!self.keeps(Rule::SettingsOfRotation), now + ends),
                     false => (false, now),
                 };
-                let key = self.keys.get_mut(&old)?;
-                let is_over = key.holder.is.expires.is_some_and(|expires| expires <= now);
-                if key.is_revoked || is_over {
+                let chain = *self.chain_of.get(&old)?;
+                let is_other = |number: &u16| *number != old && self.chain_of[number] == chain;
+                let mut others = self.keys.keys().filter(|number| is_other(number));
+                let overlaps = others.any(|number| self.lets_in(*number));
+                if !self.lets_in(old) || overlaps && self.keeps(Rule::OneOverlap) {
                     return None;
                 }
-                let (tenant, settings) = (key.tenant, key.holder.is);
+                let chain = match self.keeps(Rule::QuotaOfChain) {
+                    true => chain,
+                    false => new,
+                };
+                let key = self.keys.get_mut(&old).filter(|key| !key.is_replaced)?;
+                key.is_replaced = true;
+                let (tenant, settings) = (key.tenant, key.is);
                 let expires = settings.expires;
-                key.holder.is.expires = Some(expires.map_or(ends, |expires| expires.min(ends)));
+                key.is.expires = Some(expires.map_or(ends, |expires| expires.min(ends)));
                 let same = if is_broken {
                     Settings::default()
                 } else {
                     settings
                 };
-                self.add_key(new, tenant, same);
+                self.add_key(new, tenant, same, chain);
             }
             Step::RevokeKey(key) => {
                 let is_revoked = self.keeps(Rule::Revocation);
@@ -229,21 +250,32 @@ impl Model {
         Some(())
     }
 
-    fn add_key(&mut self, key: u16, tenant: u16, settings: Settings) {
+    fn add_key(&mut self, key: u16, tenant: u16, settings: Settings, chain: u16) {
         self.tenant_of.insert(key, tenant);
-        let holder = Holder::new(settings, settings.quota, self.now);
+        self.chain_of.insert(key, chain);
+        let quota = settings.quota;
+        let holder = || Holder::new(quota, quota, self.now);
+        self.chains.entry(chain).or_insert_with(holder);
         let made = Key {
             tenant,
             is_revoked: false,
-            holder,
+            is_replaced: false,
+            is: settings,
         };
         self.keys.insert(key, made);
+    }
+
+    /// Whether a key lets clients in, as far as commands look at it.
+    fn lets_in(&self, key: u16) -> bool {
+        let is_over = |key: &Key| key.is.expires.is_some_and(|expires| expires <= self.now);
+        let key = self.keys.get(&key);
+        key.is_some_and(|key| !key.is_revoked && !is_over(key))
     }
 
     fn active(&self, key: u16) -> Result<&Key, Refused> {
         let key = self.keys.get(&key).ok_or(Refused::UnknownKey)?;
         let is_over = |expires| expires <= self.now && self.keeps(Rule::Expiry);
-        match key.is_revoked || key.holder.is.expires.is_some_and(is_over) {
+        match key.is_revoked || key.is.expires.is_some_and(is_over) {
             true => Err(Refused::UnknownKey),
             false => Ok(key),
         }
@@ -251,7 +283,7 @@ impl Model {
 
     /// Lets a client in; returns whether it is exempt.
     fn admit(&self, key: u16, client: Client) -> Result<bool, Refused> {
-        let settings = self.active(key)?.holder.is;
+        let settings = self.active(key)?.is;
         let is_exempt = match settings.secret.filter(|_| self.keeps(Rule::Secrets)) {
             None => false,
             Some(beside) => match client.secret {
@@ -279,7 +311,7 @@ impl Model {
     }
 
     fn check_session(&self, session: &Session) -> Result<(), Refused> {
-        let settings = self.active(session.key)?.holder.is;
+        let settings = self.active(session.key)?.is;
         if settings.secret != session.at_open.secret && self.keeps(Rule::SecretOfSession) {
             return Err(Refused::WrongSecret);
         }
@@ -296,7 +328,7 @@ impl Model {
             self.count(key, "denied", (1, 0, 0));
             return exceeded;
         }
-        let (tenant, at_open) = (self.keys[&key].tenant, self.keys[&key].holder.is);
+        let (tenant, at_open) = (self.keys[&key].tenant, self.keys[&key].is);
         let limits = self.tenants[&tenant].is;
         let most = limits.sessions.or(OF_SERVICE.sessions).unwrap_or(0) as usize;
         let open = |all: bool| {
@@ -345,21 +377,22 @@ impl Model {
         Answer::LetIn(self.remaining(key))
     }
 
-    /// The buckets of units, of a key and its tenant.
+    /// The buckets of units, of a key's chain and its tenant.
     fn buckets(&mut self, key: u16) -> impl Iterator<Item = &mut Bucket> {
-        let key = self.keys.get_mut(&key);
-        let tenant = key.as_ref().map(|key| key.tenant);
-        let tenant = tenant.and_then(|tenant| self.tenants.get_mut(&tenant));
-        let own = key.and_then(|key| key.holder.units.as_mut());
+        let chain = self.chain_of.get(&key);
+        let own = chain.and_then(|chain| self.chains.get_mut(chain));
+        let tenant = self.tenant_of.get(&key);
+        let tenant = tenant.and_then(|tenant| self.tenants.get_mut(tenant));
+        let own = own.and_then(|own| own.units.as_mut());
         own.into_iter()
             .chain(tenant.and_then(|tenant| tenant.units.as_mut()))
     }
 
     fn remaining(&mut self, key: u16) -> Option<(u32, u32, u64)> {
         let now = self.now;
-        let key = self.keys.get_mut(&key)?;
-        let tenant = self.tenants.get_mut(&key.tenant)?;
-        let buckets = key.holder.buckets().chain(tenant.buckets());
+        let own = self.chains.get_mut(self.chain_of.get(&key)?)?;
+        let tenant = self.tenants.get_mut(self.tenant_of.get(&key)?)?;
+        let buckets = own.buckets().chain(tenant.buckets());
         let left = buckets.map(|bucket| {
             bucket.fill(now);
             bucket.remaining()
@@ -378,14 +411,14 @@ impl Model {
     /// Takes requests of a key and its tenant, or nothing.
     fn use_up(&mut self, key: u16, requests: u32) -> Result<(), Answer> {
         let (now, keeps_rate) = (self.now, self.keeps(Rule::RateOfSecond));
-        let own = self.keys[&key].clone();
-        let tenant = self.tenants[&own.tenant].clone();
-        let of_key = |number: u16| number == key;
-        let of_tenant = |number: u16| self.tenant_of[&number] == own.tenant;
+        let (chain, owner) = (self.chain_of[&key], self.tenant_of[&key]);
+        let (own, tenant) = (self.chains[&chain].clone(), self.tenants[&owner].clone());
+        let of_chain = |number: u16| self.chain_of[&number] == chain;
+        let of_tenant = |number: u16| self.tenant_of[&number] == owner;
         if self.keeps(Rule::QuotaOfKey) {
-            let used = self.used_today(own.holder.since, of_key);
-            let quota = own.holder.is.quota;
-            check(own.holder, quota, used, (requests, now, keeps_rate))?;
+            let used = self.used_today(own.since, of_chain);
+            let quota = own.is;
+            check(own, quota, used, (requests, now, keeps_rate))?;
         }
         if self.keeps(Rule::QuotaOfTenant) {
             let used = self.used_today(tenant.since, of_tenant);
@@ -396,10 +429,10 @@ impl Model {
             bucket.fill(now);
             bucket.left -= i128::from(requests) * TOKEN;
         };
-        if let Some(key) = self.keys.get_mut(&key) {
-            key.holder.buckets().for_each(take);
+        if let Some(own) = self.chains.get_mut(&chain) {
+            own.buckets().for_each(take);
         }
-        if let Some(tenant) = self.tenants.get_mut(&own.tenant) {
+        if let Some(tenant) = self.tenants.get_mut(&owner) {
             tenant.buckets().for_each(take);
         }
         Ok(())

@@ -41,11 +41,15 @@ pub(super) enum Rule {
     OverlapOfRotation,
     /// The new key of a rotation has the settings of the old one.
     SettingsOfRotation,
+    /// A key is not rotated while another one of its chain lets clients in.
+    OneOverlap,
+    /// The keys of a chain of rotations share one quota.
+    QuotaOfChain,
 }
 
 impl Rule {
     /// All of them.
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::Expiry,
         Self::Revocation,
         Self::Removal,
@@ -65,5 +69,7 @@ impl Rule {
         Self::SecretOfSession,
         Self::OverlapOfRotation,
         Self::SettingsOfRotation,
+        Self::OneOverlap,
+        Self::QuotaOfChain,
     ];
 }

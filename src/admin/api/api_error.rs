@@ -168,6 +168,7 @@ impl ApiError {
             AdminErrorKind::NotAllowed => StatusCode::FORBIDDEN,
             AdminErrorKind::Unknown => StatusCode::NOT_FOUND,
             AdminErrorKind::Conflict => StatusCode::CONFLICT,
+            AdminErrorKind::Stale => StatusCode::PRECONDITION_FAILED,
             AdminErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         };
         if let AdminError::Store(reason) = error {

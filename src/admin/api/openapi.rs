@@ -68,7 +68,24 @@ fn operation(route: &ApiRoute) -> Value {
             .iter()
             .map(|parameter| parameter.document()),
     );
+    if route.is_conditional {
+        parameters.push(json!({
+            "name": "If-Match",
+            "in": "header",
+            "description": "The ETag of an answer: the change is refused with 412 if somebody has \
+                            changed it since",
+            "schema": {"type": "string"},
+        }));
+    }
     let mut success = json!({"description": "It is done"});
+    if matches!(
+        route.answer,
+        Some("Tenant" | "Key" | "NewKey" | "ChangedKey")
+    ) {
+        let description = "The version in quotation marks, for If-Match";
+        success["headers"]["ETag"] =
+            json!({"description": description, "schema": {"type": "string"}});
+    }
     if let Some(schema) = route.answer {
         success["content"] = json_of(schema);
     }

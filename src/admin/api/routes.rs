@@ -2,8 +2,8 @@
 
 use nearhead_tenants::administration::{
     CreateKey, CreateTenant, CreateToken, GetKey, GetTenant, ListAccounts, ListAudit, ListKeys,
-    ListTenants, ListTokens, RemoveAccount, RemoveTenant, RemoveToken, RevokeKey, RotateKey,
-    UpdateKey, UpdateTenant, WhoAmI,
+    ListTenants, ListTokens, RemoveAccount, RemoveKey, RemoveTenant, RemoveToken, RevokeKey,
+    RotateKey, UpdateKey, UpdateTenant, WhoAmI,
 };
 
 use super::{
@@ -31,6 +31,8 @@ pub(in crate::admin) struct ApiRoute {
     pub(super) parameters: &'static [Parameter],
     /// The schema of its body, if it takes one.
     pub(super) body: Option<&'static str>,
+    /// Whether it takes `If-Match`, the version of what is to be changed.
+    pub(super) is_conditional: bool,
     /// The status of its answer.
     pub(super) status: u16,
     /// The schema of its answer, if that has a body.
@@ -173,6 +175,7 @@ const fn route(
         call,
         parameters: &[],
         body: None,
+        is_conditional: false,
         status: 204,
         answer: None,
     }
@@ -196,6 +199,11 @@ impl ApiRoute {
 
     const fn takes(mut self, schema: &'static str) -> Self {
         self.body = Some(schema);
+        self
+    }
+
+    const fn conditional(mut self) -> Self {
+        self.is_conditional = true;
         self
     }
 
@@ -241,7 +249,7 @@ pub(in crate::admin) static ROUTES: &[ApiRoute] = &[
         .answers(200, "Tenant"),
     operation(Verb::Patch, "/admin/api/v1/tenants/{id}",
         ("updateTenant", "Change a tenant: what is missing stays, null removes a limit"), run::<UpdateTenant>)
-        .takes("UpdateTenant").answers(200, "Tenant"),
+        .takes("UpdateTenant").conditional().answers(200, "Tenant"),
     operation(Verb::Delete, "/admin/api/v1/tenants/{id}",
         ("removeTenant", "Remove a tenant with its keys, its holders and their tokens"), run::<RemoveTenant>),
     operation(Verb::Get, "/admin/api/v1/keys",
@@ -255,13 +263,15 @@ pub(in crate::admin) static ROUTES: &[ApiRoute] = &[
         .answers(200, "Key"),
     operation(Verb::Patch, "/admin/api/v1/keys/{id}",
         ("updateKey", "Change a key: what is missing stays, null removes it"), run::<UpdateKey>)
-        .takes("UpdateKey").answers(200, "ChangedKey"),
+        .takes("UpdateKey").conditional().answers(200, "ChangedKey"),
     operation(Verb::Post, "/admin/api/v1/keys/{id}/rotate",
-        ("rotateKey", "Make a key that takes the place of this one, which ends after an overlap"), run::<RotateKey>)
+        ("rotateKey", "Make a key that takes the place of this one, which ends after an overlap; both have one quota"), run::<RotateKey>)
         .takes("RotateKey").answers(201, "NewKey"),
     operation(Verb::Post, "/admin/api/v1/keys/{id}/revoke",
         ("revokeKey", "Revoke a key for good; its sessions are closed within a second"), run::<RevokeKey>)
         .answers(200, "Key"),
+    operation(Verb::Delete, "/admin/api/v1/keys/{id}",
+        ("removeKey", "Remove a key that expired or was revoked; its usage still counts for its tenant"), run::<RemoveKey>),
     route(Verb::Get, "/admin/api/v1/usage",
         ("getUsage", "What keys used"), Who::Visitor, Call::Usage)
         .query(GET_USAGE).answers(200, "Usage"),

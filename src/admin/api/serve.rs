@@ -66,11 +66,15 @@ async fn answer(
             return Err(ApiError::invalid(message));
         }
     }
+    if let Some(version) = version(route, request, &input)? {
+        input.insert(IF_VERSION.to_owned(), version.into());
+    }
     let ApiContext {
         server,
         admin,
         recent,
     } = context;
+    let mut etag = None;
     let json = match route.call {
         Call::LogIn => return login::begin(admin, request, input).await,
         Call::LogOut => return login::end(admin, request).await,
@@ -89,14 +93,57 @@ async fn answer(
         }
         Call::Operation(run) => {
             let answer = run(admin.clone(), request.requester(), input).await?;
+            etag = etag_of(&answer);
             answer.to_string()
         }
     };
     let status = StatusCode::from_u16(route.status).unwrap_or(StatusCode::OK);
-    Ok(match route.answer {
+    let mut response = match route.answer {
         Some(_) => not_cached(status, "application/json", json),
         None => HttpResponse::new(status),
+    };
+    if let Some(etag) = etag {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    Ok(response)
+}
+
+/// The member of an operation that the header `If-Match` is.
+const IF_VERSION: &str = "ifVersion";
+
+/// The version that is to be changed, by the header `If-Match`; `None` if any is.
+fn version(
+    route: &ApiRoute,
+    request: &AdminRequest,
+    input: &Map<String, Value>,
+) -> Result<Option<String>, ApiError> {
+    if input.contains_key(IF_VERSION) {
+        let message = "the version is the header If-Match, leave it out of the body";
+        return Err(ApiError::invalid(message));
+    }
+    let Some(header) = request.if_match.as_deref().map(str::trim) else {
+        return Ok(None);
+    };
+    if !route.is_conditional {
+        return Err(ApiError::invalid("this call takes no If-Match"));
+    }
+    if header == "*" {
+        return Ok(None);
+    }
+    let quoted = header
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let quoted = quoted.filter(|tag| !tag.contains(['"', ',']));
+    let version = quoted.map(|tag| Some(tag.to_owned()));
+    version.ok_or_else(|| {
+        ApiError::invalid("If-Match is the ETag of an answer, in quotation marks, or *")
     })
+}
+
+/// The header `ETag` of an answer that has a version.
+fn etag_of(answer: &Value) -> Option<HeaderValue> {
+    let version = answer.get("version")?.as_str()?;
+    HeaderValue::try_from(format!("\"{version}\"")).ok()
 }
 
 /// The name in the braces of a pattern.

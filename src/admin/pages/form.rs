@@ -41,6 +41,11 @@ impl Form {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Whether it has a field of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other == name)
+    }
+
     /// Adds a field, as if somebody had typed it.
     pub(super) fn set(&mut self, name: &str, value: impl Display) {
         self.0.push((name.to_owned(), value.to_string()));

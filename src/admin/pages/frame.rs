@@ -76,6 +76,7 @@ impl Frame {
         let text = match done {
             "saved" => "Saved. It is in force.",
             "revoked" => "The key is revoked. Its open sessions are being closed.",
+            "key-removed" => "The key is removed.",
             "tenant-made" => "The tenant is made. Create a key for it.",
             "tenant-removed" => "The tenant and its keys are removed.",
             "account-made" => "The account is made. Give its owner the name and the password.",

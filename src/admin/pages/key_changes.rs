@@ -4,8 +4,9 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use nearhead_tenants::{
     administration::{
-        ChangedKeyView, CreateKey, ListTenants, NewKeyView, Patch, RecordSource, RevokeKey,
-        RotateKey, SecretRequest, SettingsPatch, Span, TENANT_LIST_MAX, TenantView, UpdateKey,
+        ChangedKeyView, CreateKey, ListTenants, NewKeyView, Patch, RecordSource, RemoveKey,
+        RevokeKey, RotateKey, SecretRequest, SettingsPatch, Span, TENANT_LIST_MAX, TenantView,
+        UpdateKey, Version,
     },
     id::KeyId,
     name::Name,
@@ -128,6 +129,7 @@ pub(super) async fn confirm_rotation(visit: &Visit<'_>) -> Answer {
             "The new key is shown once. Give it to the clients.".to_owned(),
             "The old key lets clients in for as long as you choose, and its open sessions end then.".to_owned(),
             "A secret beside the key goes over to the new one.".to_owned(),
+            "Both share one quota: what the old one uses counts for the new one.".to_owned(),
         ],
         action: format!("/keys/{}/rotate", key.id),
         hidden: Vec::new(),
@@ -172,7 +174,7 @@ pub(super) async fn confirm_revocation(visit: &Visit<'_>) -> Answer {
         destroys: vec![
             "Requests with it are refused with 401 within a second.".to_owned(),
             "Its open WebSocket sessions are closed with code 4401.".to_owned(),
-            "This cannot be undone. Its usage and its audit stay.".to_owned(),
+            "This cannot be undone. The key is removed 30 days later; its usage and its audit stay.".to_owned(),
         ],
         action: format!("/keys/{}/revoke", key.id),
         hidden: Vec::new(),
@@ -190,16 +192,54 @@ pub(super) async fn revoke(visit: &Visit<'_>) -> Answer {
     Ok(see_other(&format!("/keys/{id}?done=revoked")))
 }
 
+/// Asks before a key that is over is removed.
+pub(super) async fn confirm_removal(visit: &Visit<'_>) -> Answer {
+    visit.check_admin()?;
+    let key = key_page::get(visit).await?;
+    page(&ConfirmPage {
+        frame: visit.frame("/keys"),
+        title: format!("Remove {}", key.name),
+        lead: format!(
+            "The key {} ({}) of {} is forgotten.",
+            key.name,
+            show::prefix(&key),
+            key.tenant.name
+        ),
+        destroys: vec![
+            "Its name, its settings, and when it was last used are gone, and so is this page."
+                .to_owned(),
+            "A key that expired cannot get a later end any more.".to_owned(),
+            "This cannot be undone. What it used still counts for its tenant, and its audit stays."
+                .to_owned(),
+        ],
+        action: format!("/keys/{}/remove", key.id),
+        hidden: Vec::new(),
+        choice: None,
+        is_danger: true,
+        button: "Remove the key".to_owned(),
+        back: (format!("/keys/{}", key.id), key.name.to_string()),
+    })
+}
+
+/// Removes a key that is over.
+pub(super) async fn remove(visit: &Visit<'_>) -> Answer {
+    let id = key_page::id(visit)?;
+    visit.run(RemoveKey { id }).await?;
+    Ok(see_other("/keys?done=key-removed"))
+}
+
 async fn change(
     visit: &Visit<'_>,
     id: KeyId,
     settings: SettingsPatch,
+    if_version: Option<Version>,
 ) -> Result<ChangedKeyView, PageError> {
     let update = UpdateKey {
         id,
         name: None,
         expires: Patch::Keep,
         settings,
+        if_version,
     };
     visit.run(update).await
 }
@@ -214,7 +254,11 @@ pub(super) async fn make_secret(visit: &Visit<'_>) -> Answer {
         }),
         ..SettingsPatch::default()
     };
-    let changed = change(visit, id, settings).await?;
+    let version = visit.form.optional("version", "Version")?;
+    let changed = match change(visit, id, settings, version).await {
+        Err(error) if error.is_stale() => return key_page::show_with(visit, Some(error)).await,
+        changed => changed?,
+    };
     let secret = changed.secret.ok_or_else(PageError::internal)?;
     page(&MadePage {
         frame: visit.frame("/keys"),
@@ -255,7 +299,7 @@ pub(super) async fn remove_secret(visit: &Visit<'_>) -> Answer {
         secret: Patch::Remove,
         ..SettingsPatch::default()
     };
-    change(visit, id, settings).await?;
+    change(visit, id, settings, None).await?;
     Ok(see_other(&format!("/keys/{id}?done=secret-removed#secret")))
 }
 
@@ -280,24 +324,26 @@ async fn try_add_public_key(visit: &Visit<'_>, id: KeyId) -> Result<(), PageErro
         algorithm,
         pem: form.get("pem").to_owned(),
     };
-    let mut public_keys = key_page::get(visit).await?.settings.public_keys;
+    let key = key_page::get(visit).await?;
+    let mut public_keys = key.settings.public_keys;
     if public_keys.iter().any(|other| other.kid == added.kid) {
         return Err(InvalidField::new("kid", "another public key of this key has it").into());
     }
     public_keys.push(added);
-    set_public_keys(visit, id, public_keys).await
+    set_public_keys(visit, id, public_keys, key.version).await
 }
 
 async fn set_public_keys(
     visit: &Visit<'_>,
     id: KeyId,
     public_keys: Vec<PublicKey>,
+    read: Option<Version>,
 ) -> Result<(), PageError> {
     let settings = SettingsPatch {
         public_keys: Some(public_keys),
         ..SettingsPatch::default()
     };
-    change(visit, id, settings).await.map(drop)
+    change(visit, id, settings, read).await.map(drop)
 }
 
 /// Asks before a public key is removed.
@@ -330,8 +376,9 @@ pub(super) async fn confirm_no_public_key(visit: &Visit<'_>) -> Answer {
 pub(super) async fn remove_public_key(visit: &Visit<'_>) -> Answer {
     let id = key_page::id(visit)?;
     let kid: Name = visit.form.required("kid", "kid")?;
-    let mut public_keys = key_page::get(visit).await?.settings.public_keys;
+    let key = key_page::get(visit).await?;
+    let mut public_keys = key.settings.public_keys;
     public_keys.retain(|other| other.kid != kid);
-    set_public_keys(visit, id, public_keys).await?;
+    set_public_keys(visit, id, public_keys, key.version).await?;
     Ok(see_other(&format!("/keys/{id}?done=saved#public-keys")))
 }

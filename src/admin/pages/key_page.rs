@@ -9,12 +9,13 @@ use nearhead_tenants::{
 
 use super::{
     clock::Clock,
-    form::Form,
+    form::{Form, time_field},
     frame::Frame,
     page_error::PageError,
     settings_form::{self, LISTS, QUOTAS},
     show,
     snippets::{Snippet, snippets},
+    stale_form::StaleForm,
     usage_panel::{UsageOf, UsagePanel},
     visit::{Answer, Visit, page_with, see_other},
 };
@@ -32,12 +33,14 @@ struct KeyPage {
     is_configured: bool,
     may_change: bool,
     may_rotate: bool,
+    may_remove: bool,
     /// Why it lets nobody in, or not for long.
     standing: Option<&'static str>,
     usage: UsagePanel,
     /// None if it lets nobody in.
     snippets: Vec<Snippet>,
     form: Form,
+    stale: StaleForm,
     secret_is_required: bool,
     secret_exempts: bool,
     /// What it is narrowed to, for those who cannot change it.
@@ -68,6 +71,7 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
     let is_configured = key.source == RecordSource::Configured;
     let may_change = frame.is_admin && !is_configured && key.state != KeyState::Revoked;
     let mut form = settings_form::of_key(&key);
+    let stale = StaleForm::new(&form, &visit.form, key.version.as_ref(), error.as_ref());
     if error.is_some() {
         // What was typed comes first; what was not on that form stays as it is.
         form = visit.form.over(form);
@@ -77,13 +81,13 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
     page_with(
         status,
         &KeyPage {
-            frame: frame.with_error(error.map(|error| error.to_string())),
             clock: visit.clock,
             is_configured,
             may_change,
             may_rotate: !is_configured
                 && key.state == KeyState::Active
                 && key.replaced_by.is_none(),
+            may_remove: frame.is_admin && !is_configured && key.state != KeyState::Active,
             standing: standing(&key),
             usage,
             snippets: match key.state {
@@ -91,9 +95,11 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
                 KeyState::Expired | KeyState::Revoked => Vec::new(),
             },
             form,
+            stale,
             secret_is_required: secret.is_some_and(|secret| secret.required),
             secret_exempts: secret.is_some_and(|secret| secret.exempts),
             settings: settings_form::described(&key),
+            frame: frame.with_error(error.map(|error| error.to_string())),
             key,
         },
     )
@@ -101,9 +107,11 @@ pub(super) async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> An
 
 fn standing(key: &KeyView) -> Option<&'static str> {
     match (key.state, key.replaced_by) {
-        (KeyState::Revoked, _) => Some("This key was revoked: it lets nobody in any more."),
+        (KeyState::Revoked, _) => {
+            Some("This key was revoked: it lets nobody in any more, and is removed 30 days later.")
+        }
         (KeyState::Expired, _) => Some(
-            "This key has expired: it lets nobody in. Let it expire later, and it lets clients in again.",
+            "This key has expired: it lets nobody in. Let it expire later, and it lets clients in again. It is removed 30 days after its end.",
         ),
         (KeyState::Active, Some(_)) => Some(
             "This key was rotated: it lets clients in until it expires, so that they can change to its successor.",
@@ -124,11 +132,18 @@ pub(super) async fn update(visit: &Visit<'_>) -> Answer {
 async fn try_update(visit: &Visit<'_>, id: KeyId) -> Result<(), PageError> {
     let form = &visit.form;
     let name: Name = form.required("name", "Name")?;
+    // The field has minutes, and the end may have seconds.
+    let shown = get(visit).await?.expires.map(time_field);
+    let is_same = shown.unwrap_or_default() == form.get("expires");
     let update = UpdateKey {
         id,
         name: Some(name),
-        expires: Patch::of(form.time("expires", "Expires")?),
+        expires: match is_same {
+            true => Patch::Keep,
+            false => Patch::of(form.time("expires", "Expires")?),
+        },
         settings: settings_form::settings(form)?,
+        if_version: form.optional("version", "Version")?,
     };
     visit.run(update).await.map(drop)
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `page_context`, `visit` | what pages are made of; one request of somebody who has logged in |
 //! | `frame`, `clock`, `show`, `link` | parts of every page: what is around it, times, numbers, addresses |
-//! | `form`, `settings_form` | what somebody typed, and what it means for keys and tenants |
+//! | `form`, `settings_form`, `stale_form` | what somebody typed, and what it means for keys and tenants |
 //! | `login_pages` | to log in and out; the first account |
 //! | `overview_page` | the service now, and its nodes |
 //! | `key_list_page`, `key_page`, `key_changes` | keys |
@@ -39,6 +39,7 @@ mod page_error;
 mod settings_form;
 mod show;
 mod snippets;
+mod stale_form;
 mod tenant_pages;
 mod try_page;
 mod usage_page;
@@ -89,6 +90,8 @@ pub(super) enum Page {
     RotateKey,
     ConfirmRevocation,
     RevokeKey,
+    ConfirmNoKey,
+    RemoveKey,
     MakeSecret,
     ConfirmNoSecret,
     RemoveSecret,
@@ -166,6 +169,8 @@ pub(super) const ROUTES: &[PageRoute] = &[
     post("/keys/{id}/rotate", Page::RotateKey),
     get("/keys/{id}/revoke", Page::ConfirmRevocation),
     post("/keys/{id}/revoke", Page::RevokeKey),
+    get("/keys/{id}/remove", Page::ConfirmNoKey),
+    post("/keys/{id}/remove", Page::RemoveKey),
     post("/keys/{id}/secret", Page::MakeSecret),
     get("/keys/{id}/secret/remove", Page::ConfirmNoSecret),
     post("/keys/{id}/secret/remove", Page::RemoveSecret),
@@ -236,6 +241,8 @@ async fn answer(context: PageContext<'_>, page: Page, request: &AdminRequest) ->
         Page::RotateKey => key_changes::rotate(visit).await,
         Page::ConfirmRevocation => key_changes::confirm_revocation(visit).await,
         Page::RevokeKey => key_changes::revoke(visit).await,
+        Page::ConfirmNoKey => key_changes::confirm_removal(visit).await,
+        Page::RemoveKey => key_changes::remove(visit).await,
         Page::MakeSecret => key_changes::make_secret(visit).await,
         Page::ConfirmNoSecret => key_changes::confirm_no_secret(visit).await,
         Page::RemoveSecret => key_changes::remove_secret(visit).await,

@@ -13,6 +13,7 @@ pub(super) struct PageError {
     message: String,
     /// The header `Retry-After`, if it helps to wait.
     pub(super) retry_after: Option<HeaderValue>,
+    is_stale: bool,
 }
 
 impl PageError {
@@ -22,7 +23,13 @@ impl PageError {
             status,
             message,
             retry_after: None,
+            is_stale: false,
         }
+    }
+
+    /// Whether somebody has changed what a form was opened with.
+    pub(super) const fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     pub(super) fn not_allowed() -> Self {
@@ -78,9 +85,19 @@ impl From<InvalidField> for PageError {
 
 impl From<&ApiError> for PageError {
     fn from(error: &ApiError) -> Self {
-        Self {
-            retry_after: error.retry_after(),
-            ..Self::new(error.status, sentence(&error.message))
+        match error.status {
+            // The sentence for programs names a header.
+            StatusCode::PRECONDITION_FAILED => Self {
+                is_stale: true,
+                ..Self::new(
+                    StatusCode::CONFLICT,
+                    "Somebody has changed it since this page was opened, and nothing of yours is saved.",
+                )
+            },
+            status => Self {
+                retry_after: error.retry_after(),
+                ..Self::new(status, sentence(&error.message))
+            },
         }
     }
 }

@@ -171,6 +171,7 @@ pub(super) fn author(author: &AuthorView) -> String {
         AuthorView::Token(name) => format!("{name} (API token)"),
         AuthorView::CommandLine => "the command line".to_owned(),
         AuthorView::Configuration => "the configuration".to_owned(),
+        AuthorView::Service => "the service".to_owned(),
         AuthorView::Unknown => "unknown".to_owned(),
     }
 }
@@ -195,6 +196,10 @@ pub(super) fn detail(detail: &Value) -> String {
 
 fn flatten(path: &str, value: &Value, parts: &mut Vec<String>) {
     let text = match value {
+        Value::Object(members) if members.contains_key("old") && members.contains_key("new") => {
+            let [old, new] = ["old", "new"].map(|name| text_of(path, &members[name]));
+            format!("{old} → {new}")
+        }
         Value::Object(members) => {
             for (name, value) in members {
                 let dot = if path.is_empty() { "" } else { "." };
@@ -204,6 +209,18 @@ fn flatten(path: &str, value: &Value, parts: &mut Vec<String>) {
                 }
             }
             return;
+        }
+        other => text_of(path, other),
+    };
+    parts.push(format!("{path}: {text}"));
+}
+
+fn text_of(path: &str, value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter();
+            let texts = members.map(|(name, value)| format!("{name} {}", text_of(name, value)));
+            texts.collect::<Vec<_>>().join(" ")
         }
         Value::Array(values) if values.is_empty() => "none".to_owned(),
         Value::Array(values) => {
@@ -221,8 +238,7 @@ fn flatten(path: &str, value: &Value, parts: &mut Vec<String>) {
             time.map_or_else(|| number.to_string(), |time| time.to_string())
         }
         other => other.to_string(),
-    };
-    parts.push(format!("{path}: {text}"));
+    }
 }
 
 /// A fixed text, whose parts in backticks are code.
@@ -342,6 +358,16 @@ mod tests {
             "settings": {"allow": {"origins": ["https://a", "https://b"]}, "quota": {"requests": {"burst": 5}}},
             "secret": null,
         }));
+        let changed = super::detail(&json!({
+            "expires": {"old": null, "new": 1_800_000_000_000_u64},
+            "settings": {
+                "allow": {"origins": {"old": ["https://a"], "new": []}},
+                "secret": {"old": null, "new": {"required": true}},
+            },
+        }));
+        let expected = "expires: none → 2027-01-15T08:00:00Z, origins: https://a → none, \
+                        secret: none → required true";
+        assert_eq!(changed, expected);
         let expected = "expires: 2027-01-15T08:00:00Z, name: a, secret: none, \
                         origins: https://a https://b, requests.burst: 5";
         assert_eq!(detail, expected);

@@ -20,6 +20,7 @@ use super::{
     page_error::PageError,
     settings_form::{self, LIMITS, QUOTAS},
     show,
+    stale_form::StaleForm,
     usage_panel::{UsageOf, UsagePanel},
     visit::{Answer, Visit, page, page_with, see_other},
 };
@@ -54,6 +55,7 @@ struct TenantPage {
     may_change: bool,
     usage: UsagePanel,
     form: Form,
+    stale: StaleForm,
 }
 
 /// The list of tenants.
@@ -130,8 +132,15 @@ async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> Answer {
     let path = format!("/tenants/{}", tenant.id);
     let usage = UsagePanel::load(visit, UsageOf::Tenant(tenant.id), &path).await?;
     let status = error.as_ref().map_or(StatusCode::OK, |error| error.status);
+    let stored = settings_form::of_tenant(&tenant);
+    let stale = StaleForm::new(
+        &stored,
+        &visit.form,
+        tenant.version.as_ref(),
+        error.as_ref(),
+    );
     let form = match error {
-        None => settings_form::of_tenant(&tenant),
+        None => stored,
         Some(_) => visit.form.clone(),
     };
     let frame = visit.frame("/tenants");
@@ -142,6 +151,7 @@ async fn show_with(visit: &Visit<'_>, error: Option<PageError>) -> Answer {
         tenant,
         usage,
         form,
+        stale,
     };
     page_with(status, &page)
 }
@@ -163,6 +173,7 @@ async fn try_update(visit: &Visit<'_>) -> Result<TenantView, PageError> {
         id: named(visit)?,
         name: Some(name),
         limits: settings_form::limits(&visit.form)?,
+        if_version: visit.form.optional("version", "Version")?,
     };
     visit.run(update).await
 }

@@ -46,6 +46,13 @@ pub(crate) enum KeyAction {
         /// Whether nobody is asked.
         is_sure: bool,
     },
+    /// Removes some that are over.
+    Remove {
+        /// Which ones.
+        keys: Vec<KeyText>,
+        /// Whether nobody is asked.
+        is_sure: bool,
+    },
     /// Changes what one may do.
     Limit {
         /// Which one.
@@ -77,21 +84,25 @@ const ID_HELP: &str = "The key: its id, the beginning of its id, its first chara
 
 /// `nearhead key`, with all its verbs.
 pub(super) fn command() -> Command {
-    group("key", "Make, list, change and revoke the keys of clients")
-        .subcommand(create())
-        .subcommand(list())
-        .subcommand(
-            verb(
-                "show",
-                "Show one key: what it may do, and what it has used",
-                "  nearhead key show 0123456789abcdef",
-            )
-            .arg(id()),
+    group(
+        "key",
+        "Make, list, change, revoke and remove the keys of clients",
+    )
+    .subcommand(create())
+    .subcommand(list())
+    .subcommand(
+        verb(
+            "show",
+            "Show one key: what it may do, and what it has used",
+            "  nearhead key show 0123456789abcdef",
         )
-        .subcommand(rotate())
-        .subcommand(revoke())
-        .subcommand(limit())
-        .subcommand(usage())
+        .arg(id()),
+    )
+    .subcommand(rotate())
+    .subcommand(revoke())
+    .subcommand(remove())
+    .subcommand(limit())
+    .subcommand(usage())
 }
 
 fn id() -> Arg {
@@ -198,8 +209,8 @@ fn rotate() -> Command {
     let old_expires = option(
         "old-expires",
         "TIME",
-        "How long the old one still lets clients in, so that they can take the new one; 0s for \
-         none [default: 24h]",
+        "How long the old one still lets clients in, so that they can take the new one, up to 30d; \
+         0s for none [default: 24h]",
     );
     verb(
         "rotate",
@@ -218,6 +229,17 @@ fn revoke() -> Command {
         "Revoke keys, for good. Their open sessions end within a second",
         "  nearhead key revoke 0123456789abcdef\n  \
          nearhead key revoke 0123456789abcdef fedcba9876543210 --yes",
+    )
+    .arg(id().action(ArgAction::Append).num_args(1..))
+    .arg(switch("yes", "Do not ask"))
+}
+
+fn remove() -> Command {
+    verb(
+        "remove",
+        "Remove keys that expired or were revoked, at once and not 30 days later",
+        "  nearhead key remove 0123456789abcdef\n  \
+         nearhead key remove 0123456789abcdef fedcba9876543210 --yes",
     )
     .arg(id().action(ArgAction::Append).num_args(1..))
     .arg(switch("yes", "Do not ask"))
@@ -290,6 +312,10 @@ impl KeyAction {
                 url: url(),
             },
             "revoke" => Self::Revoke {
+                keys: all(matches, "id").unwrap_or_default(),
+                is_sure: matches.get_flag("yes"),
+            },
+            "remove" => Self::Remove {
                 keys: all(matches, "id").unwrap_or_default(),
                 is_sure: matches.get_flag("yes"),
             },

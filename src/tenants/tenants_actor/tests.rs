@@ -213,6 +213,7 @@ async fn a_new_quota_counts_what_was_used_before() {
         id: tenant.id.into(),
         name: None,
         limits: units(8),
+        if_version: None,
     };
     served.run(update).await.unwrap();
     served.check_one_unit_left(made.key.expose());
@@ -235,6 +236,7 @@ async fn a_new_quota_of_a_key_or_a_made_tenant_counts_what_was_used_before() {
             quota: units(8).quota,
             ..SettingsPatch::default()
         },
+        if_version: None,
     };
     served.run(update).await.unwrap();
     served.create_tenant_named("flag", 8).await;

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::client::{Admin, id_and_key};
+use super::client::{Admin, id_and_key, send};
 use crate::{
     harness::{Connection, KEY, Server, check, wait_until},
     websocket::client::Client,
@@ -127,6 +127,149 @@ fn a_key_is_made_used_limited_rotated_and_revoked() {
     check("with its tenant", &status(&server, &key), &401);
     admin.refused("GET", &path, &Value::Null, 404, "unknown_key");
     admin.check_schemas("keys");
+}
+
+/// A key that is over is removed with its open page, and no other key.
+#[test]
+fn a_key_that_is_over_is_removed() {
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    admin.tenant("Acme");
+    let (id, key) = admin.key("Acme", "wallet");
+    let path = format!("/keys/{id}");
+    let mut session = Client::open(server.address, &format!("/ws/v3/{key}"));
+    admin.refused("DELETE", &path, &Value::Null, 409, "active");
+    let next = admin.done("POST", &format!("{path}/rotate"), &Value::Null, 201);
+    let (next, next_key) = id_and_key(&next);
+    let rotate = format!("/keys/{next}/rotate");
+    admin.refused("POST", &rotate, &Value::Null, 409, "overlap");
+    let long = json!({"overlap": "31d"});
+    admin.refused("POST", &rotate, &long, 400, "invalid");
+    admin.done("POST", &format!("{path}/revoke"), &Value::Null, 200);
+    admin.done("DELETE", &path, &Value::Null, 204);
+    let expected = (4401, "the key was revoked or has expired".to_owned());
+    check("its session", &session.close_code(), &expected);
+    for verb in ["GET", "DELETE"] {
+        admin.refused(verb, &path, &Value::Null, 404, "unknown_key");
+    }
+    check("its key", &status(&server, &key), &401);
+    check("its successor", &status(&server, &next_key), &200);
+    admin.done("POST", &rotate, &json!({"overlap": "0s"}), 201);
+    admin.check_schemas("removed");
+}
+
+/// The quota of a key that is rotated is not another one.
+#[test]
+fn a_rotation_multiplies_no_quota() {
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    admin.tenant("Acme");
+    let settings = json!({"quota": {"unitsPerDay": 5, "requests": {"perSecond": 100}}});
+    let body = json!({"tenant": "Acme", "name": "wallet", "settings": settings});
+    let (id, first) = id_and_key(&admin.done("POST", "/keys", &body, 201));
+    let used = |key: &str| {
+        let let_in = (0..10).take_while(|_| status(&server, key) == 200);
+        let_in.count()
+    };
+    let rotate = format!("/keys/{id}/rotate");
+    check("one", &status(&server, &first), &200);
+    let (_, second) = id_and_key(&admin.done("POST", &rotate, &Value::Null, 201));
+    assert!(used(&second) < 5);
+    check("the first", &status(&server, &first), &402);
+    check("the second", &status(&server, &second), &402);
+}
+
+/// What somebody has changed since it was read is not changed back.
+#[test]
+fn a_change_of_an_older_version_is_refused() {
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    let tenant = admin.tenant("Acme");
+    let (id, _) = admin.key("Acme", "wallet");
+    let key = format!("/keys/{id}");
+    for path in [key.clone(), format!("/tenants/{tenant}")] {
+        let (response, view) = admin.send("GET", &path, &Value::Null);
+        let etag = response.header("etag").expect("a version").to_owned();
+        check("etag", &etag, &format!("{}", view["version"]));
+        let change = |admin: &mut Admin, name: &str, if_match: &str| {
+            let headers = admin.headers.clone();
+            admin.headers.push(format!("if-match: {if_match}"));
+            let (response, answer) = admin.send("PATCH", &path, &json!({"name": name}));
+            admin.headers = headers;
+            let code = answer["error"]["code"].as_str().unwrap_or_default();
+            let etag = response.header("etag").unwrap_or_default().to_owned();
+            (response.status, code.to_owned(), etag)
+        };
+        let (status, _, next) = change(&mut admin, "one", &etag);
+        check("fresh", &status, &200);
+        let stale = (412, "stale".to_owned(), String::new());
+        check("stale", &change(&mut admin, "two", &etag), &stale);
+        check("fresh again", &change(&mut admin, "three", &next).0, &200);
+        check("any", &change(&mut admin, "four", "*").0, &200);
+        for malformed in ["one", "W/\"a\"", "\"a\", \"b\"", ""] {
+            let invalid = (400, "invalid".to_owned(), String::new());
+            check(malformed, &change(&mut admin, "x", malformed), &invalid);
+        }
+        let body = json!({"name": "x", "ifVersion": "0"});
+        admin.refused("PATCH", &path, &body, 400, "invalid");
+        check("the last one", &admin.get(&path)["name"], &json!("four"));
+    }
+    admin.headers.push("if-match: \"a\"".to_owned());
+    let revoke = format!("{key}/revoke");
+    admin.refused("POST", &revoke, &Value::Null, 400, "invalid");
+}
+
+/// The page of a form that is stale has what is stored beside what was typed.
+#[test]
+fn a_stale_form_overwrites_nothing() {
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    let tenant = admin.tenant("Acme");
+    let (id, _) = admin.key("Acme", "wallet");
+    let address = server.admin.unwrap();
+    for (page, other) in [
+        (
+            format!("/keys/{id}"),
+            json!({"settings": {"quota": {"unitsPerDay": 77}}}),
+        ),
+        (
+            format!("/tenants/{tenant}"),
+            json!({"limits": {"quota": {"unitsPerDay": 77}}}),
+        ),
+    ] {
+        let headers = admin.headers.clone();
+        let version = |page: &str| {
+            let (_, rest) = page
+                .split_once("name=\"version\" value=\"")
+                .expect("a version");
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        let open = send(address, "GET", &page, &headers, b"");
+        let opened = version(open.text());
+        admin.done("PATCH", &page, &other, 200);
+        let submit = |version: &str| {
+            let form = "content-type: application/x-www-form-urlencoded".to_owned();
+            let headers = [headers.clone(), vec![form]].concat();
+            let body = format!("version={version}&name=typed&unitsPerDay=55&unitsBurst=");
+            send(address, "POST", &page, &headers, body.as_bytes())
+        };
+        let refused = submit(&opened);
+        check("refused", &refused.status, &409);
+        let text = refused.text();
+        for part in [
+            "Somebody has changed it since this page was opened",
+            "<tr><th scope=\"row\">Units a day</th><td>77</td><td>55</td></tr>",
+            "<td>typed</td>",
+            "value=\"55\"",
+        ] {
+            assert!(text.contains(part), "{part} is missing: {text}");
+        }
+        let stored = admin.get(&page);
+        assert_ne!(stored["name"], "typed", "nothing is saved");
+        // Now both were shown.
+        check("again", &submit(&version(text)).status, &303);
+        check("saved", &admin.get(&page)["name"], &json!("typed"));
+    }
 }
 
 #[test]

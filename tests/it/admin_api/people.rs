@@ -52,6 +52,7 @@ fn every_answer_is_as_the_document_says() {
     assert!(changed["secret"] != key["secret"], "{changed}");
     admin.done("POST", &format!("{path}/rotate"), &json!({}), 201);
     admin.done("POST", &format!("{path}/revoke"), &Value::Null, 200);
+    admin.done("DELETE", &path, &Value::Null, 204);
     admin.get("/keys?sort=requests24h&descending=true");
     admin.get("/usage?last=30d&by=time,key,method,outcome");
     admin.get("/audit?limit=500");

@@ -268,7 +268,7 @@ fn http_is_checked_before_json() {
     for (verb, path, allow) in [
         ("DELETE", "/tenants", "GET, HEAD, POST"),
         ("GET", "/login", "POST"),
-        ("OPTIONS", "/keys/1", "GET, HEAD, PATCH"),
+        ("OPTIONS", "/keys/1", "GET, HEAD, PATCH, DELETE"),
         ("POST", "/accounts/x/password", "PUT"),
     ] {
         let path = format!("{ROOT}{path}");

@@ -44,6 +44,7 @@ const ROWS: &[Row] = &[
     // What does not fit to what there is.
     ("tenant create acme", 1, "another tenant has the name acme"),
     ("key rotate over", 1, "was revoked"),
+    ("key remove web --yes", 1, "revoke it before"),
     ("key limit over --units-per-day 5", 1, "was revoked"),
     (
         "key show twin",
@@ -120,6 +121,7 @@ const ROWS: &[Row] = &[
     ),
     ("key revoke web", 2, "give --yes"),
     ("key revoke", 2, "<KEY>..."),
+    ("key remove over", 2, "give --yes"),
     ("key rotate web --old-expires 1", 2, "24h"),
     ("key usage web --last 90d", 2, "31d"),
     (
@@ -401,6 +403,7 @@ fn holders_do_little() {
         ("key create --tenant acme", 1, only),
         ("key limit own --units-per-day 5", 1, only),
         ("key revoke own --yes", 1, only),
+        ("key remove own --yes", 1, only),
         ("tenant create more", 1, only),
         ("tenant limit acme --sessions 5", 1, only),
         ("admin list", 1, only),

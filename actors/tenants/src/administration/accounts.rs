@@ -199,7 +199,7 @@ impl Operation for RemoveAccount {
         }
         let entry = account_entry(Verb::ACCOUNT_REMOVE, &name, role, by);
         let removed = AccountChange::AccountRemoved(name);
-        Ok(administration.commit(Vec::new(), vec![removed], Some(&entry))?)
+        Ok(administration.commit(Vec::new(), vec![removed], &[entry])?)
     }
 }
 
@@ -256,7 +256,7 @@ impl Operation for PreparedPassword {
         let changes = administration
             .accounts
             .plan_password(name.as_str(), password);
-        Ok(administration.commit(Vec::new(), changes, Some(&entry))?)
+        Ok(administration.commit(Vec::new(), changes, &[entry])?)
     }
 }
 
@@ -327,7 +327,7 @@ impl Administration {
         };
         let view = self.account_view(&account);
         let changes = self.accounts.plan_account(account)?;
-        self.commit(Vec::new(), changes, Some(&entry))?;
+        self.commit(Vec::new(), changes, &[entry])?;
         Ok(view)
     }
 

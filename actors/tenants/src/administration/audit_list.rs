@@ -91,6 +91,8 @@ pub enum AuthorView {
     CommandLine,
     /// The configuration.
     Configuration,
+    /// The service itself.
+    Service,
     /// Nobody who is known.
     Unknown,
 }
@@ -102,6 +104,7 @@ impl From<&Author> for AuthorView {
             Author::Token(name) => Self::Token(name.clone()),
             Author::CommandLine => Self::CommandLine,
             Author::Configuration => Self::Configuration,
+            Author::Service => Self::Service,
             Author::Unknown => Self::Unknown,
         }
     }

@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    account::AccountError, command::CommandError, id::KeyId, name::Name, password::PasswordError,
-    secret::RandomFailed, store::StoreError,
+    account::AccountError, bounds::KEYS_KEPT, command::CommandError, id::KeyId, name::Name,
+    password::PasswordError, secret::RandomFailed, store::StoreError,
 };
 
 /// Why an operation is refused. Nothing has changed then, except that the audit may say so.
@@ -55,20 +55,19 @@ pub enum AdminError {
          --api-key, NEARHEAD_API_KEY or api-key in the configuration's file"
     )]
     ConfiguredTenant(Name),
-    /// The key has a successor already.
-    #[error("the key {key} was rotated already: rotate its successor {successor}")]
-    Rotated {
-        /// The key.
-        key: KeyId,
-        /// The one that took its place.
-        successor: KeyId,
-    },
     /// A holder rotates too often.
     #[error(
-        "the tenant has {0} keys already, also expired and revoked ones: ask an administrator to \
-         rotate one"
+        "the tenant has {0} keys already, also expired and revoked ones, which are removed after \
+         {days} days: ask an administrator to rotate one",
+        days = KEYS_KEPT.as_secs() / 86_400
     )]
     TooManyRotations(usize),
+    /// What was to be changed is not what was read before.
+    #[error(
+        "it was changed after you read it, and nothing was saved: read it again, and send the \
+         change with its new ETag"
+    )]
+    Stale,
     /// Nobody could administer any more.
     #[error("the only administrator is {0}: create another one first")]
     LastAdministrator(Name),
@@ -99,6 +98,8 @@ pub enum AdminErrorKind {
     Unknown,
     /// It does not fit to what there is.
     Conflict,
+    /// Somebody has changed it since it was read.
+    Stale,
     /// It may work later.
     Unavailable,
 }
@@ -148,6 +149,9 @@ impl AdminError {
             | Self::Account(AccountError::NameTaken(_)) => (Kind::Conflict, "name_taken"),
             Self::Command(CommandError::Revoked(_)) => (Kind::Conflict, "revoked"),
             Self::Command(CommandError::Expired(_)) => (Kind::Conflict, "expired"),
+            Self::Command(CommandError::Rotated { .. }) => (Kind::Conflict, "rotated"),
+            Self::Command(CommandError::Overlap { .. }) => (Kind::Conflict, "overlap"),
+            Self::Command(CommandError::Active(_)) => (Kind::Conflict, "active"),
             Self::Command(CommandError::KeyTaken | CommandError::TenantTaken) => {
                 (Kind::Conflict, "id_taken")
             }
@@ -161,7 +165,7 @@ impl AdminError {
                 | CommandError::SecretAndPublicKeys,
             ) => (Kind::Invalid, "invalid"),
             Self::ConfiguredKey(_) | Self::ConfiguredTenant(_) => (Kind::Conflict, "configured"),
-            Self::Rotated { .. } => (Kind::Conflict, "rotated"),
+            Self::Stale => (Kind::Stale, "stale"),
             Self::LastAdministrator(_) => (Kind::Conflict, "last_administrator"),
             Self::HasAccounts => (Kind::Conflict, "has_accounts"),
             Self::Store(_) => (Kind::Unavailable, "store_failed"),

@@ -195,6 +195,17 @@ impl KeyRows {
         }
     }
 
+    /// The last row takes the place of the one that goes: their order means nothing.
+    fn remove(&mut self, id: KeyId) {
+        let Some(place) = self.places.remove(&id) else {
+            return;
+        };
+        self.rows.swap_remove(place as usize);
+        if let Some(moved) = self.rows.get(place as usize) {
+            self.places.insert(moved.id, place);
+        }
+    }
+
     /// Follows a change of the directory, which is not made there yet.
     pub(super) fn change(&mut self, change: &Change, directory: &Directory) {
         match change {
@@ -218,6 +229,7 @@ impl KeyRows {
                 let last_used = known.map(|row| row.last_used);
                 self.add(KeyRow::new(key, tenant, last_used));
             }
+            Change::KeyRemoved(id) => self.remove(*id),
             Change::TenantRemoved(id) => {
                 self.rows.retain(|row| row.tenant != *id);
                 let places = self.rows.iter().zip(0..);

@@ -5,26 +5,24 @@ use serde_json::json;
 
 use super::{
     AdminError, Administration, Last24h, Operation, Patch, Requester, SecretText, SettingsPatch,
-    Span, TenantName, TenantRef, requester::detail,
+    Span, TenantName, TenantRef, Version, differences, requester::detail,
 };
 use crate::{
     UnixMillis,
     allowlists::{Allowlists, MethodName},
+    audit::Detail,
+    bounds::{HOLDER_KEYS_MAX, OVERLAP_MAX},
     command::{Command, CommandError, NewKey},
     id::{KeyId, TenantId},
     limits::Quota,
     name::Name,
     public_key::PublicKey,
-    record::{KeyRecord, KeySettings, KeyState},
+    record::{BesideSecret, KeyRecord, KeySettings, KeyState},
     secret::{KeyPrefix, Secret},
 };
 
 /// How long a key that was rotated still lets clients in, unless it is said.
 const OVERLAP: Span = Span::days(1);
-
-/// Most keys of a tenant, up to which its holders may rotate them: 20 keys, each once a week, for a
-/// year.
-const HOLDER_KEYS_MAX: usize = 1_000;
 
 /// Looks up a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +48,8 @@ pub struct CreateKey {
     pub settings: SettingsPatch,
 }
 
-/// Changes a key. What is absent stays as it is.
+/// Changes a key. What is absent stays as it is. A new quota is that of all keys of its chain of
+/// rotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateKey {
@@ -65,6 +64,9 @@ pub struct UpdateKey {
     /// What changes of that to which it is narrowed.
     #[serde(default)]
     pub settings: SettingsPatch,
+    /// Nothing changes unless the key is still this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_version: Option<Version>,
 }
 
 /// Makes a key that takes the place of another one, with its name and settings.
@@ -73,7 +75,7 @@ pub struct UpdateKey {
 pub struct RotateKey {
     /// The key whose place is taken.
     pub id: KeyId,
-    /// How long the old one still lets clients in; a day if there is none.
+    /// How long the old one still lets clients in, up to 30 days; a day if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Span>,
 }
@@ -117,6 +119,9 @@ pub struct KeyView {
     pub last_used: Option<UnixMillis>,
     /// What it is narrowed to.
     pub settings: SettingsView,
+    /// Its version; `None` if the configuration names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
     /// Whether it is stored, or configured and so cannot be changed here.
     pub source: RecordSource,
     /// What it used in the last 24 hours.
@@ -190,11 +195,17 @@ impl From<&KeySettings> for SettingsView {
         Self {
             allow: settings.allow.clone(),
             quota: settings.quota,
-            secret: settings.secret.as_ref().map(|secret| SecretView {
-                required: secret.is_required,
-                exempts: secret.exempts,
-            }),
+            secret: settings.secret.as_deref().map(SecretView::from),
             public_keys: settings.public_keys.clone(),
+        }
+    }
+}
+
+impl From<&BesideSecret> for SecretView {
+    fn from(secret: &BesideSecret) -> Self {
+        Self {
+            required: secret.is_required,
+            exempts: secret.exempts,
         }
     }
 }
@@ -230,7 +241,6 @@ impl Operation for CreateKey {
             return Err(AdminError::invalid("expires", reason));
         }
         administration.check_settings(&self.settings)?;
-        let changed = self.settings.for_audit();
         let (settings, secret) = self.settings.apply(KeySettings::default())?;
         let made = Secret::generate()?;
         let key = new_key(&made)?;
@@ -239,7 +249,7 @@ impl Operation for CreateKey {
             ("name", json!(self.name)),
             ("prefix", json!(key.prefix)),
             ("expires", json!(self.expires)),
-            ("settings", changed),
+            ("settings", differences::audited(&settings)),
         ]);
         let command = Command::CreateKey {
             key,
@@ -264,23 +274,18 @@ impl Operation for UpdateKey {
         by.check_admin()?;
         let id = self.id;
         let before = administration.stored_key(id, by)?;
+        check_version(&*before, self.if_version.as_ref())?;
         administration.check_settings(&self.settings)?;
-        let changed = self.settings.for_audit();
         let (settings, secret) = self.settings.apply(before.settings.clone())?;
         let expires = self.expires.apply(before.expires, |expires| expires);
         let name = self.name.unwrap_or_else(|| before.name.clone());
-        let detail = detail(&[
-            ("name", json!(name)),
-            ("expires", json!(expires)),
-            ("settings", changed),
-        ]);
         let command = Command::UpdateKey {
             id,
             name,
             expires,
             settings,
         };
-        administration.run_command(command, detail, by)?;
+        administration.run_command(command, Detail::default(), by)?;
         let view = administration.key_view(id, by)?;
         Ok(ChangedKeyView { secret, view })
     }
@@ -297,14 +302,15 @@ impl Operation for RotateKey {
         by.role()?;
         let before = administration.stored_key(self.id, by)?;
         administration.check_may_rotate(&before, by)?;
-        // Two successors of one key would be as many keys as somebody likes.
-        if let (Some(successor), None) = (before.replaced_by, before.revoked) {
-            let key = self.id;
-            return Err(AdminError::Rotated { key, successor });
+        let overlap = self.overlap.unwrap_or(OVERLAP).duration();
+        if overlap > OVERLAP_MAX {
+            let days = OVERLAP_MAX.as_secs() / 86_400;
+            let reason =
+                format!("the old key lets clients in for up to {days}d beside the new one");
+            return Err(AdminError::invalid("overlap", reason));
         }
         let made = Secret::generate()?;
         let key = new_key(&made)?;
-        let overlap = self.overlap.unwrap_or(OVERLAP).duration();
         let (id, old_expires) = (key.id, by.now.after(overlap));
         let detail = detail(&[
             ("name", json!(before.name)),
@@ -338,6 +344,17 @@ impl Operation for RevokeKey {
     }
 }
 
+/// Checks that a record is still the one that somebody has read.
+pub(super) fn check_version(
+    record: &impl Serialize,
+    read: Option<&Version>,
+) -> Result<(), AdminError> {
+    match read {
+        Some(read) if *read != Version::of(record) => Err(AdminError::Stale),
+        _ => Ok(()),
+    }
+}
+
 /// What identifies a key that was made.
 fn new_key(made: &Secret) -> Result<NewKey, AdminError> {
     Ok(NewKey {
@@ -359,13 +376,18 @@ impl Administration {
     }
 
     /// A key that can be changed.
-    fn stored_key(&self, key: KeyId, by: &Requester) -> Result<Arc<KeyRecord>, AdminError> {
+    pub(super) fn stored_key(
+        &self,
+        key: KeyId,
+        by: &Requester,
+    ) -> Result<Arc<KeyRecord>, AdminError> {
         self.visible_tenant_of(key, by)?;
         let stored = self.directory.key(key).cloned();
         stored.ok_or(AdminError::ConfiguredKey(key))
     }
 
-    /// Checks that a holder does not take the room of other tenants: expired and revoked keys stay.
+    /// Checks that a holder does not take the room of other tenants: expired and revoked keys are
+    /// kept for a while.
     fn check_may_rotate(&self, key: &KeyRecord, by: &Requester) -> Result<(), AdminError> {
         if by.check_admin().is_ok() {
             return Ok(());
@@ -432,6 +454,7 @@ impl Administration {
                 replaced_by: None,
                 last_used,
                 settings: SettingsView::default(),
+                version: None,
                 source: RecordSource::Configured,
                 last24h: Last24h::default(),
             });
@@ -445,9 +468,10 @@ impl Administration {
             expires: key.expires,
             revoked: key.revoked,
             state: key.state(by.now),
-            replaced_by: key.replaced_by,
+            replaced_by: self.directory.successor(key),
             last_used,
             settings: SettingsView::from(&key.settings),
+            version: Some(Version::of(&**key)),
             source: RecordSource::Stored,
             last24h: Last24h::default(),
         })

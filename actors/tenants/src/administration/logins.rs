@@ -139,7 +139,7 @@ impl Operation for BeginLogin {
         let identity = identity_of(&account);
         let changes = administration.accounts.plan_login(login);
         let entry = login_entry(Verb::LOGIN, &account, by);
-        administration.commit(Vec::new(), changes, Some(&entry))?;
+        administration.commit(Vec::new(), changes, &[entry])?;
         Ok(NewLogin {
             cookie: SecretText::from(&made),
             expires,
@@ -162,7 +162,7 @@ impl Operation for RefuseLogin {
             author: Author::Unknown,
             ..by.entry(Verb::LOGIN_REFUSED, detail)
         };
-        Ok(administration.commit(Vec::new(), Vec::new(), Some(&entry))?)
+        Ok(administration.commit(Vec::new(), Vec::new(), &[entry])?)
     }
 }
 
@@ -177,7 +177,7 @@ impl Operation for EndLogin {
         };
         let entry = login_entry(Verb::LOGOUT, account, by);
         let ended = AccountChange::LoginEnded(self.cookie);
-        Ok(administration.commit(Vec::new(), vec![ended], Some(&entry))?)
+        Ok(administration.commit(Vec::new(), vec![ended], &[entry])?)
     }
 }
 
@@ -209,7 +209,7 @@ impl Operation for Authenticate {
             seen.last_seen = by.now;
             let seen = AccountChange::Login(Arc::new(seen));
             // If this cannot be stored, they are logged in all the same.
-            let _ = administration.commit(Vec::new(), vec![seen], None);
+            let _ = administration.commit(Vec::new(), vec![seen], &[]);
         }
         Ok(Some(identity))
     }

@@ -2,7 +2,6 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{AdminError, Patch, SecretText};
 use crate::{
@@ -149,16 +148,6 @@ impl AllowPatch {
 }
 
 impl SettingsPatch {
-    /// What changes, as the audit says it: public keys by their name alone.
-    pub(super) fn for_audit(&self) -> Value {
-        let mut changed = json!(self);
-        if let Some(keys) = &self.public_keys {
-            let kids: Vec<_> = keys.iter().map(|key| &key.kid).collect();
-            changed["publicKeys"] = json!(kids);
-        }
-        changed
-    }
-
     /// The settings after the change, and the new secret beside the key if there is one.
     pub(super) fn apply(
         self,

@@ -5,10 +5,11 @@ use serde_json::json;
 
 use super::{
     AdminError, Administration, LimitsPatch, Operation, RecordSource, Requester, TenantName,
-    TenantRef, key_list::list_limit, requester::detail,
+    TenantRef, Version, key_list::list_limit, keys::check_version, requester::detail,
 };
 use crate::{
-    UnixMillis, command::Command, id::TenantId, limits::TenantLimits, name::Name, record::KeyState,
+    UnixMillis, audit::Detail, command::Command, id::TenantId, limits::TenantLimits, name::Name,
+    record::KeyState,
 };
 
 /// Most tenants of one page of a list.
@@ -59,6 +60,9 @@ pub struct UpdateTenant {
     /// What it may do.
     #[serde(default)]
     pub limits: LimitsPatch,
+    /// Nothing changes unless the tenant is still this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_version: Option<Version>,
 }
 
 /// Removes a tenant with its keys, and its holders with their API tokens.
@@ -94,6 +98,9 @@ pub struct TenantView {
     pub limits: TenantLimits,
     /// How many keys it has.
     pub keys: KeyCounts,
+    /// Its version; `None` if only the configuration names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
     /// When one of its keys was last used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<UnixMillis>,
@@ -184,16 +191,19 @@ impl Operation for UpdateTenant {
         by.check_admin()?;
         let tenant = administration.stored_tenant(&self.id, by)?;
         let before = administration.directory.tenant(tenant.id);
+        if let Some(before) = before {
+            check_version(&**before, self.if_version.as_ref())?;
+        }
         let before = before.map(|tenant| tenant.limits).unwrap_or_default();
         let limits = self.limits.apply(before);
         let name = self.name.unwrap_or(tenant.name);
-        let detail = detail(&[("name", json!(name)), ("limits", json!(limits))]);
         let id = tenant.id;
         let tenant = TenantName {
             id,
             name: name.clone(),
         };
-        administration.run_command(Command::UpdateTenant { id, name, limits }, detail, by)?;
+        let command = Command::UpdateTenant { id, name, limits };
+        administration.run_command(command, Detail::default(), by)?;
         administration.tenant_view(tenant, by)
     }
 }
@@ -273,6 +283,7 @@ impl Administration {
             created: stored.map(|tenant| tenant.created),
             limits: stored.map(|tenant| tenant.limits).unwrap_or_default(),
             keys: KeyCounts::default(),
+            version: stored.map(|tenant| Version::of(&**tenant)),
             last_used: None,
             source: match stored {
                 Some(_) => RecordSource::Stored,

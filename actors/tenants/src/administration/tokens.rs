@@ -125,7 +125,7 @@ impl Operation for CreateToken {
             .accounts
             .plan_token(ApiToken::clone(&token))?;
         let entry = token_entry(Verb::TOKEN_CREATE, &token, by);
-        administration.commit(Vec::new(), changes, Some(&entry))?;
+        administration.commit(Vec::new(), changes, &[entry])?;
         let view = administration.token_view(&token);
         let token = SecretText::from(&made);
         Ok(NewTokenView { token, view })
@@ -147,7 +147,7 @@ impl Operation for RemoveToken {
         };
         let entry = token_entry(Verb::TOKEN_REMOVE, &token, by);
         let removed = AccountChange::TokenRemoved(name);
-        Ok(administration.commit(Vec::new(), vec![removed], Some(&entry))?)
+        Ok(administration.commit(Vec::new(), vec![removed], &[entry])?)
     }
 }
 

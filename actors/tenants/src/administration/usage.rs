@@ -342,7 +342,8 @@ impl Administration {
         self.used_today_of(UsageOf::All, now)
     }
 
-    /// Units that these keys, and all keys of these tenants, have used since 00:00 UTC.
+    /// Units that these keys with their chains, and all keys of these tenants, have used since 00:00
+    /// UTC.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -352,6 +353,11 @@ impl Administration {
         now: UnixMillis,
     ) -> Result<HashMap<KeyId, u64>, StoreError> {
         let mut keys: Vec<KeyId> = records.keys.iter().copied().collect();
+        for key in records.keys.iter().filter_map(|id| self.directory.key(*id)) {
+            // The first one counts even if it was removed.
+            keys.push(key.chain());
+            keys.extend(self.directory.chain(key.chain()).map(|other| other.id));
+        }
         for tenant in &records.tenants {
             keys.extend(self.directory.keys_of(*tenant));
             let tenant = self.directory.tenant(*tenant);

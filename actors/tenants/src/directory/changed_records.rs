@@ -31,6 +31,9 @@ impl ChangedRecords {
             Change::Key(key) => {
                 self.keys.insert(key.id);
             }
+            Change::KeyRemoved(id) => {
+                self.keys.insert(*id);
+            }
             Change::TenantRemoved(id) => {
                 self.tenants.insert(*id);
                 self.keys.extend(directory.keys_of(*id));

@@ -1,10 +1,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::num::NonZeroU64;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    limits::TenantLimits,
+    limits::{Quota, TenantLimits},
     public_key::{Algorithm, InvalidPublicKey, PublicKey},
     record::BesideSecret,
     secret::KeyPrefix,
@@ -48,6 +50,22 @@ fn create_key(number: u8, tenant: u8, expires: Option<u64>) -> Command {
         name: name("backend"),
         expires: expires.map(UnixMillis),
         settings: KeySettings::default(),
+    }
+}
+
+fn update_key(number: u8, expires: Option<u64>, units_per_day: u64) -> Command {
+    let quota = Quota {
+        units_per_day: NonZeroU64::new(units_per_day),
+        ..Quota::default()
+    };
+    Command::UpdateKey {
+        id: key_id(number),
+        name: name("backend"),
+        expires: expires.map(UnixMillis),
+        settings: KeySettings {
+            quota,
+            ..KeySettings::default()
+        },
     }
 }
 
@@ -124,6 +142,14 @@ fn refused_commands_change_nothing() {
         (rotate(9), CommandError::NoKey(key_id(9))),
         (rotate(3), CommandError::Revoked(key_id(3))),
         (rotate(2), CommandError::Expired(key_id(2))),
+        (
+            Command::RemoveKey { id: key_id(1) },
+            CommandError::Active(key_id(1)),
+        ),
+        (
+            Command::RemoveKey { id: key_id(9) },
+            CommandError::NoKey(key_id(9)),
+        ),
         (update(3), CommandError::Revoked(key_id(3))),
         (update(9), CommandError::NoKey(key_id(9))),
         (
@@ -162,6 +188,114 @@ fn a_rotation_makes_a_second_key_and_the_first_one_ends() {
         Some(key_id(4))
     );
     assert_eq!(directory.key(key_id(4)).unwrap().tenant, tenant_id(1));
+}
+
+/// Each rotation of a chain that overlapped would be one more key that lets clients in.
+#[test]
+fn one_key_of_a_chain_overlaps_another() {
+    let mut directory = directory();
+    let rotate = |id, by, old_expires| Command::RotateKey {
+        id: key_id(id),
+        key: new_key(by),
+        old_expires: UnixMillis(old_expires),
+    };
+    directory.run(rotate(1, 4, 5_000), NOW).unwrap();
+    let overlap = |key, other, ends: Option<u64>| CommandError::Overlap {
+        key: key_id(key),
+        other: key_id(other),
+        ends: ends.map(UnixMillis),
+    };
+    let rotated = CommandError::Rotated {
+        key: key_id(1),
+        successor: key_id(4),
+    };
+    for (command, now, expected) in [
+        (rotate(1, 5, 5_000), 1_000, Err(rotated)),
+        (rotate(4, 5, 9_000), 4_999, Err(overlap(4, 1, Some(5_000)))),
+        (rotate(4, 5, 9_000), 5_000, Ok(())),
+        (rotate(5, 6, 9_000), 8_999, Err(overlap(5, 4, Some(9_000)))),
+        (Command::RevokeKey { id: key_id(4) }, 8_999, Ok(())),
+        (rotate(5, 6, 8_999), 8_999, Ok(())),
+        // An administrator lets the first one in again, for good.
+        (update_key(1, None, 0), 8_999, Ok(())),
+        (rotate(6, 7, 9_000), 8_999, Err(overlap(6, 1, None))),
+        (Command::RevokeKey { id: key_id(1) }, 8_999, Ok(())),
+        (rotate(6, 7, 9_000), 8_999, Ok(())),
+    ] {
+        let done = directory.run(command.clone(), UnixMillis(now));
+        assert_eq!(done, expected, "{command:?} at {now}");
+    }
+    let error = overlap(4, 1, Some(86_400_000)).to_string();
+    assert!(error.contains("until 1970-01-02T00:00:00Z"), "{error}");
+    let chain = |first| directory.chain(key_id(first)).map(|key| key.id.bytes()[0]);
+    assert_eq!(chain(1).collect::<BTreeSet<_>>(), [1, 4, 5, 6, 7].into());
+    assert_eq!(chain(4).collect::<Vec<_>>(), [4], "no chain begins with it");
+}
+
+/// So that a chain has one meter.
+#[test]
+fn the_keys_of_a_chain_have_one_quota() {
+    let mut directory = directory();
+    let rotate = |id, by| Command::RotateKey {
+        id: key_id(id),
+        key: new_key(by),
+        old_expires: NOW,
+    };
+    for command in [
+        rotate(1, 4),
+        rotate(4, 5),
+        Command::RevokeKey { id: key_id(4) },
+    ] {
+        directory.run(command, NOW).unwrap();
+    }
+    for (updated, units) in [(5, 7), (1, 8), (2, 9)] {
+        directory
+            .run(update_key(updated, None, units), NOW)
+            .unwrap();
+        let units = |number| {
+            let quota = directory.key(key_id(number)).unwrap().settings.quota;
+            quota.units_per_day.map(NonZeroU64::get)
+        };
+        let expected = match updated {
+            5 => [Some(7), None, None, Some(7)],
+            1 => [Some(8), None, None, Some(8)],
+            // One that is no part of the chain; and one that is revoked stays as it was.
+            _ => [Some(8), Some(9), None, Some(8)],
+        };
+        assert_eq!([1, 2, 4, 5].map(units), expected, "{updated}");
+    }
+}
+
+#[test]
+fn a_key_that_is_over_can_be_removed() {
+    let mut directory = directory();
+    let rotate = Command::RotateKey {
+        id: key_id(1),
+        key: new_key(4),
+        old_expires: UnixMillis(5_000),
+    };
+    directory.run(rotate, NOW).unwrap();
+    let remove = |id| Command::RemoveKey { id: key_id(id) };
+    for command in [remove(3), Command::RevokeKey { id: key_id(4) }, remove(4)] {
+        directory.run(command, NOW).unwrap();
+    }
+    let first = directory.key(key_id(1)).unwrap();
+    assert_eq!(directory.successor(first), None, "it was removed");
+    assert!(directory.key(key_id(3)).is_none() && directory.key(key_id(4)).is_none());
+    assert!(directory.chains.is_empty());
+    // The first key of a chain goes, and the chain stays.
+    let rotate = Command::RotateKey {
+        id: key_id(1),
+        key: new_key(6),
+        old_expires: NOW,
+    };
+    for command in [rotate, remove(1)] {
+        directory.run(command, NOW).unwrap();
+    }
+    let last = directory.key(key_id(6)).unwrap();
+    assert_eq!(last.chain(), key_id(1));
+    assert_eq!(directory.chain(key_id(1)).collect::<Vec<_>>(), [last]);
+    directory.run(create_key(3, 1, None), NOW).unwrap();
 }
 
 #[test]
@@ -221,12 +355,15 @@ fn any_command() -> impl Strategy<Value = Command> {
             old_expires,
         }),
         (0_u8..8).prop_map(|id| Command::RevokeKey { id: key_id(id) }),
+        (0_u8..8).prop_map(|id| Command::RemoveKey { id: key_id(id) }),
+        (0_u8..8, 0_u64..3).prop_map(|(id, units)| update_key(id, Some(2_000), units)),
     ]
 }
 
 proptest! {
-    /// The indexes agree with the records, no revoked key comes back while its tenant stays, and a
-    /// directory that reads all records anew is the same.
+    /// The indexes agree with the records, no revoked key comes back while it stays, a chain has
+    /// one quota, no rotation adds to two keys of a chain that let clients in, and a directory that
+    /// reads all records anew is the same.
     #[test]
     fn indexes_agree_with_records(
         commands in prop::collection::vec((any_command(), 0_u64..4_000), 1..60)
@@ -234,8 +371,19 @@ proptest! {
         let mut directory = Directory::default();
         for (command, now) in commands {
             let before = directory.clone();
-            let is_removal = matches!(command, Command::RemoveTenant { .. });
-            let _ = directory.run(command, UnixMillis(now));
+            let is_removal = matches!(
+                command, Command::RemoveTenant { .. } | Command::RemoveKey { .. }
+            );
+            let is_rotation = matches!(command, Command::RotateKey { .. });
+            let is_done = directory.run(command, UnixMillis(now)).is_ok();
+            for key in directory.keys().filter(|_| is_done) {
+                let own = || directory.chain(key.chain());
+                let active = own().filter(|key| key.state(UnixMillis(now)) == KeyState::Active);
+                prop_assert!(!is_rotation || active.count() <= 2 || key.created != UnixMillis(now));
+                let quotas = own().filter(|key| key.revoked.is_none());
+                let quotas: Vec<_> = quotas.map(|key| key.settings.quota).collect();
+                prop_assert!(quotas.iter().all(|quota| *quota == quotas[0]));
+            }
             for key in before.keys().filter(|key| key.revoked.is_some()) {
                 let after = directory.key(key.id);
                 prop_assert!(after == Some(key) || is_removal);

@@ -47,7 +47,7 @@ impl TenantStore for MemoryStore {
         for change in commit.accounts {
             self.loaded.accounts.make(change.clone());
         }
-        if let Some(entry) = commit.entry {
+        for entry in commit.entries {
             self.last_entry += 1;
             let (entries, most) = match entry.verb.is_of_login() {
                 true => (&mut self.logins, LOGINS_MAX),

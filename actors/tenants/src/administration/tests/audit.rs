@@ -3,6 +3,13 @@ use serde_json::{Value, json};
 use super::scene::*;
 use crate::{administration::*, secret::SecretDigest};
 
+/// The public key of RFC 7515 §A.3.
+const PEM: &str = "-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7
+6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==
+-----END PUBLIC KEY-----
+";
+
 /// The newest entry, without what it always has.
 fn newest(scene: &mut Scene) -> Value {
     let list = ListAudit {
@@ -44,24 +51,26 @@ fn each_change_has_its_entry() {
     scene.done(of_json::<UpdateTenant>(
         json!({"id": "carol", "name": "carla"}),
     ));
-    let detail = json!({"name": "carla", "limits": limits});
+    let detail = json!({"name": {"old": "carol", "new": "carla"}});
     check(
         scene,
         json!({"verb": "tenant.update", "tenant": "carla", "key": null, "detail": detail}),
     );
     let made = scene.done(create_key("carla", "backend"));
     let settings = json!({"allow": {}, "quota": {}});
-    let prefix = made.view.prefix;
+    let made_prefix = made.view.prefix;
+    let prefix = &made_prefix;
     let id = made.view.id;
     let detail = json!({"name": "backend", "prefix": prefix, "settings": settings});
     check(
         scene,
         json!({"verb": "key.create", "tenant": "carla", "key": id, "detail": detail}),
     );
-    let settings = json!({"allow": {"origins": null}, "quota": {}, "secret": {"required": false, "exempts": false}});
-    let update = json!({"id": id, "expires": NOW.0 + 9, "settings": settings});
+    let secret = json!({"required": false, "exempts": false});
+    let update = json!({"id": id, "expires": NOW.0 + 9, "settings": {"allow": {"origins": null}, "secret": secret}});
     scene.done(of_json::<UpdateKey>(update));
-    let detail = json!({"name": "backend", "expires": NOW.0 + 9, "settings": settings});
+    let settings = json!({"secret": {"old": null, "new": secret}});
+    let detail = json!({"expires": {"old": null, "new": NOW.0 + 9}, "settings": settings});
     check(
         scene,
         json!({"verb": "key.update", "tenant": "carla", "key": id, "detail": detail}),
@@ -82,6 +91,13 @@ fn each_change_has_its_entry() {
     check(
         scene,
         json!({"verb": "key.revoke", "tenant": "carla", "key": id, "detail": detail}),
+    );
+    scene.done(RemoveKey { id });
+    let prefix = made_prefix;
+    let detail = json!({"name": "backend", "prefix": prefix});
+    check(
+        scene,
+        json!({"verb": "key.remove", "tenant": "carla", "key": id, "detail": detail}),
     );
     scene.done(of_json::<CreateToken>(
         json!({"name": "ci", "role": "holder", "tenant": "carla"}),
@@ -128,10 +144,112 @@ fn each_change_has_its_entry() {
     scene.done(RemoveTenant {
         id: "carla".parse().unwrap(),
     });
-    let detail = json!({"name": "carla", "keys": 2});
+    let detail = json!({"name": "carla", "keys": 1});
     check(
         scene,
         json!({"verb": "tenant.remove", "tenant": null, "key": null, "detail": detail}),
+    );
+}
+
+/// The entry of a change has what differs, before and after, and nothing else.
+#[test]
+fn an_update_says_what_differs() {
+    let scene = &mut Scene::new();
+    let id = scene.alice.view.id;
+    let settings = |scene: &mut Scene, settings: Value| {
+        scene.done(of_json::<UpdateKey>(
+            json!({"id": id, "settings": settings}),
+        ));
+        newest(scene)["detail"].take()
+    };
+    let rate = |per_second: u32| json!({"requests": {"perSecond": per_second, "burst": 9}});
+    let public_key = |pem: &str| json!([{"kid": "issuer", "algorithm": "ES256", "pem": pem}]);
+    for (given, expected) in [
+        (
+            json!({"allow": {"origins": ["https://a.org"], "methods": []}, "quota": rate(5)}),
+            json!({"allow": {"origins": {"old": null, "new": ["https://a.org"]}},
+                "quota": {"requests": {"perSecond": {"old": null, "new": 5}, "burst": {"old": null, "new": 9}}}}),
+        ),
+        (
+            json!({"allow": {"origins": ["https://a.org"], "methods": null}, "quota": rate(6)}),
+            json!({"quota": {"requests": {"perSecond": {"old": 5, "new": 6}}}}),
+        ),
+        (
+            json!({"allow": {"origins": ["https://b.org"]}}),
+            json!({"allow": {"origins": {"old": ["https://a.org"], "new": ["https://b.org"]}}}),
+        ),
+        (
+            json!({"secret": {}}),
+            json!({"secret": {"old": null, "new": {"required": false, "exempts": false}}}),
+        ),
+        // Another one that looks the same.
+        (
+            json!({"secret": {}}),
+            json!({"secret": {"old": {"required": false, "exempts": false}, "new": {"required": false, "exempts": false}}}),
+        ),
+        (
+            json!({"secret": null, "publicKeys": public_key(PEM)}),
+            json!({"secret": {"old": {"required": false, "exempts": false}, "new": null},
+                "publicKeys": {"old": null, "new": ["issuer"]}}),
+        ),
+    ] {
+        let found = settings(scene, given.clone());
+        assert_eq!(found, json!({"settings": expected}), "{given}");
+    }
+    // What changes nothing leaves no entry.
+    let verbs = scene.verbs().len();
+    scene.done(update_key(id));
+    scene.done(of_json::<UpdateKey>(
+        json!({"id": id, "settings": {"quota": rate(6)}}),
+    ));
+    scene.done(of_json::<UpdateTenant>(
+        json!({"id": "alice", "name": "alice", "limits": {"weight": 1}}),
+    ));
+    assert_eq!(scene.verbs().len(), verbs);
+    // What is too long is named.
+    let long = |letter: &str| -> Vec<_> {
+        (0..30)
+            .map(|at| format!("https://{at}.{}.org", letter.repeat(60)))
+            .collect()
+    };
+    settings(scene, json!({"allow": {"origins": long("a")}}));
+    let found = settings(
+        scene,
+        json!({"allow": {"origins": long("b")}, "quota": rate(7)}),
+    );
+    let places = [
+        "settings.allow.origins",
+        "settings.quota.requests.perSecond",
+    ];
+    assert_eq!(found, json!({"changed": places}));
+}
+
+/// A quota is that of all keys of a chain, and each has its entry.
+#[test]
+fn a_quota_of_a_chain_has_an_entry_for_each_key() {
+    let scene = &mut Scene::new();
+    let old = scene.alice.view.id;
+    let new = scene
+        .done(RotateKey {
+            id: old,
+            overlap: None,
+        })
+        .view
+        .id;
+    let update = json!({"id": new, "name": "x", "settings": {"quota": {"unitsPerDay": 7}}});
+    scene.done(of_json::<UpdateKey>(update));
+    let quota = json!({"quota": {"unitsPerDay": {"old": null, "new": 7}}});
+    let entry = |detail: Value, key| json!({"verb": "key.update", "by": root(), "from": "192.0.2.1", "tenant": "alice", "key": key, "detail": detail});
+    assert_eq!(newest(scene), entry(json!({"settings": quota}), old));
+    let of_new = ListAudit {
+        key: Some(new),
+        limit: Some(1),
+        ..ListAudit::default()
+    };
+    let found = scene.done(of_new).entries.remove(0).detail;
+    assert_eq!(
+        found,
+        json!({"name": {"old": "backend", "new": "x"}, "settings": quota})
     );
 }
 

@@ -1,7 +1,13 @@
 use serde_json::{Value, json};
 
 use super::scene::*;
-use crate::{UnixMillis, administration::*, record::KeyState, secret::SecretDigest};
+use crate::{
+    UnixMillis,
+    administration::*,
+    record::KeyState,
+    secret::SecretDigest,
+    usage::{UsageCell, Used},
+};
 
 /// The settings that a key has after each of these patches, one after the other.
 #[test]
@@ -170,7 +176,8 @@ fn configured_keys_have_the_stored_tenant_of_their_name() {
     assert!(scene.done(GetTenant { id: made.id.into() }).keys == KeyCounts::default());
 }
 
-/// Expired and revoked keys stay, so a holder who rotates without end would fill the directory.
+/// Expired and revoked keys are kept for a while, so a holder who rotates without end would fill
+/// the directory.
 #[test]
 fn holders_rotate_within_bounds() {
     let mut scene = Scene::new();
@@ -191,4 +198,145 @@ fn holders_rotate_within_bounds() {
     assert!(scene.run(rotate(id), &admin()).is_ok());
     let ben = scene.ben();
     assert!(scene.run(rotate(scene.bob.view.id), &ben).is_ok());
+}
+
+/// Whoever changes what they have read does not undo what others have changed since.
+#[test]
+fn a_change_of_an_older_version_is_refused() {
+    let mut scene = Scene::new();
+    let (key, tenant) = (scene.alice.view.id, scene.alice.view.tenant.id);
+    let read = scene.done(GetKey { id: key });
+    let version = |scene: &mut Scene| scene.done(GetKey { id: key }).version;
+    let update = |read: &KeyView, units: u64| -> UpdateKey {
+        let settings = json!({"quota": {"unitsPerDay": units}});
+        of_json(json!({"id": key, "settings": settings, "ifVersion": read.version}))
+    };
+    let first = scene.done(update(&read, 5)).view;
+    assert_ne!(first.version, read.version);
+    assert_eq!(version(&mut scene), first.version);
+    let stale = scene.run(update(&read, 6), &admin());
+    assert_eq!(stale, Err(AdminError::Stale));
+    assert_eq!(scene.done(GetKey { id: key }), first, "nothing was changed");
+    // The same again is no change.
+    assert_eq!(scene.done(update(&first, 5)).view, first);
+    // What a key is used for is none either.
+    scene.administration.mark_used(key, NOW);
+    assert_eq!(version(&mut scene), first.version);
+    // Any other change is, also one that a form does not show.
+    scene.done(RotateKey {
+        id: key,
+        overlap: None,
+    });
+    assert_eq!(
+        scene.run(update(&first, 7), &admin()),
+        Err(AdminError::Stale)
+    );
+    let rotated = scene.done(GetKey { id: key });
+    scene.done(update(&rotated, 7));
+
+    let read = scene.done(GetTenant { id: tenant.into() });
+    let rename = |name: &str| -> UpdateTenant {
+        of_json(json!({"id": tenant, "name": name, "ifVersion": read.version}))
+    };
+    scene.done(rename("alice 2"));
+    assert_eq!(
+        scene.run(rename("alice 3"), &admin()),
+        Err(AdminError::Stale)
+    );
+    assert_eq!(scene.done(GetKey { id: scene.flag }).version, None);
+}
+
+/// Keys that have been over for 30 days go, with an entry of the service itself; what they used
+/// still counts for their tenant.
+#[test]
+fn keys_that_are_long_over_are_removed() {
+    let mut scene = Scene::new();
+    let key = |scene: &mut Scene, expires: Option<u64>| {
+        let create = CreateKey {
+            expires: expires.map(|days| NOW.after(Span::days(days as u32).duration())),
+            ..create_key("alice", "short")
+        };
+        scene.done(create).view.id
+    };
+    let [expiring, later, revoked] = [Some(1), Some(2), Some(9)].map(|days| key(&mut scene, days));
+    scene.done(RevokeKey { id: revoked });
+    let tenant = scene.alice.view.tenant.id;
+    let used = UsageCell {
+        minute: NOW,
+        key: revoked,
+        tenant: Some(tenant),
+        method: "eth_call".into(),
+        outcome: "ok".into(),
+        last: NOW,
+        used: Used {
+            requests: 3,
+            ..Used::default()
+        },
+    };
+    scene.administration.add_usage(&[used]).unwrap();
+    scene.administration.take_changed();
+    let day = |days| NOW.after(Span::days(days).duration());
+    for (days, is_kept) in [
+        (29, [true, true, true]),
+        (30, [true, true, false]),
+        (31, [false, true, false]),
+        (32, [false, false, false]),
+    ] {
+        assert_eq!(scene.administration.expire(day(days)), Ok(false));
+        let found = [expiring, later, revoked].map(|id| scene.run(GetKey { id }, &admin()).is_ok());
+        assert_eq!(found, is_kept, "day {days}");
+        let usage = GetUsage {
+            last: Some(Span::days(31)),
+            ..GetUsage::default()
+        };
+        let rows = scene.run(usage, &at(scene.ann(), day(days))).unwrap().rows;
+        let requests = rows.first().map(|row| row.requests);
+        // Usage is kept for 31 days.
+        assert!(days > 30 || requests == Some(3), "day {days}");
+        let changed = scene.administration.take_changed().records.keys;
+        assert_eq!(changed.is_empty(), days == 29, "day {days}");
+    }
+    assert!(
+        scene
+            .run(
+                GetKey {
+                    id: scene.alice.view.id
+                },
+                &admin()
+            )
+            .is_ok()
+    );
+    let ann = scene.ann();
+    let audit = scene
+        .run(ListAudit::default(), &at(ann.clone(), day(32)))
+        .unwrap();
+    let newest = &audit.entries[0];
+    assert_eq!(
+        (newest.verb.as_str(), &newest.author),
+        ("key.remove", &AuthorView::Service)
+    );
+    assert_eq!((newest.key, newest.key_name.clone()), (Some(later), None));
+    assert_eq!(newest.detail["name"], "short");
+    // After a restart, too.
+    let mut again = open(&scene.store);
+    let keys = ListKeys::default().run(&mut again, &ann).unwrap();
+    assert_eq!(keys.total, 1);
+}
+
+/// One call removes a bounded number, and says that there are more.
+#[test]
+fn many_keys_are_removed_by_and_by() {
+    let mut scene = Scene::new();
+    for _ in 0..501 {
+        let create = CreateKey {
+            expires: Some(UnixMillis(NOW.0 + 1)),
+            ..create_key("alice", "short")
+        };
+        scene.done(create);
+    }
+    let later = NOW.after(Span::days(31).duration());
+    for (is_more, left) in [(true, 4), (false, 3), (false, 3)] {
+        assert_eq!(scene.administration.expire(later), Ok(is_more));
+        assert_eq!(scene.done(ListKeys::default()).total, left);
+    }
 }

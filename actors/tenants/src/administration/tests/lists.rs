@@ -240,6 +240,7 @@ fn many() -> SharedStore {
             expires: None,
             revoked: (number % 10 == 0).then_some(NOW),
             replaced_by: None,
+            chain: None,
             settings: KeySettings::default(),
         }))
     });

@@ -29,18 +29,22 @@ enum Step {
         key: usize,
         name: Option<u8>,
         lives: Patch<u64>,
+        units: Patch<u64>,
     },
     RotateKey {
         key: usize,
         overlap: u32,
     },
     RevokeKey(usize),
+    RemoveKey(usize),
     CreateAccount {
         name: u8,
         holder_of: Option<u8>,
     },
     RemoveAccount(u8),
     Wait(u64),
+    /// What is over is removed.
+    Expire,
     /// The process ends, and the store is opened again.
     Restart,
 }
@@ -57,25 +61,30 @@ fn steps() -> impl Strategy<Value = Vec<(Step, Who)>> {
     let name = || 0..4_u8;
     let key = || 0..8_usize;
     let lives = || 0..300_u64;
-    let patch = prop_oneof![
-        Just(Patch::Keep),
-        Just(Patch::Remove),
-        lives().prop_map(Patch::Set)
-    ];
+    let patch = || {
+        prop_oneof![
+            Just(Patch::Keep),
+            Just(Patch::Remove),
+            lives().prop_map(Patch::Set)
+        ]
+    };
     let step = prop_oneof![
         3 => name().prop_map(Step::CreateTenant),
         1 => (name(), name()).prop_map(|(from, to)| Step::RenameTenant(from, to)),
         1 => name().prop_map(Step::RemoveTenant),
         5 => (name(), name(), proptest::option::of(lives()))
             .prop_map(|(tenant, name, lives)| Step::CreateKey { tenant, name, lives }),
-        3 => (key(), proptest::option::of(name()), patch)
-            .prop_map(|(key, name, lives)| Step::UpdateKey { key, name, lives }),
+        3 => (key(), proptest::option::of(name()), patch(), patch())
+            .prop_map(|(key, name, lives, units)| Step::UpdateKey { key, name, lives, units }),
         4 => (key(), 0..4_u32).prop_map(|(key, overlap)| Step::RotateKey { key, overlap }),
         2 => key().prop_map(Step::RevokeKey),
+        2 => key().prop_map(Step::RemoveKey),
         2 => (name(), proptest::option::of(name()))
             .prop_map(|(name, holder_of)| Step::CreateAccount { name, holder_of }),
         1 => name().prop_map(Step::RemoveAccount),
         2 => (0..200_u64).prop_map(Step::Wait),
+        1 => (0..40_u64).prop_map(|days| Step::Wait(days * 86_400)),
+        1 => Just(Step::Expire),
         1 => Just(Step::Restart),
     ];
     let who = prop_oneof![
@@ -94,6 +103,8 @@ struct ModelKey {
     expires: Option<UnixMillis>,
     revoked: Option<UnixMillis>,
     replaced_by: Option<KeyId>,
+    chain: KeyId,
+    units_per_day: Option<u64>,
 }
 
 impl ModelKey {
@@ -119,6 +130,8 @@ struct Model {
     accounts: BTreeMap<String, Option<TenantId>>,
     /// Entries of the audit.
     entries: usize,
+    /// When keys were last looked for that are no longer kept.
+    checked: u64,
 }
 
 type Outcome = Result<(), &'static str>;
@@ -195,6 +208,10 @@ impl Model {
                 return;
             }
             Step::Restart => return,
+            Step::Expire => {
+                administration.expire(self.now).unwrap();
+                return self.expire();
+            }
             Step::CreateTenant(_) | Step::RenameTenant(..) | Step::RemoveTenant(_) => {
                 self.step_of_tenants(administration, step, &by)
             }
@@ -205,6 +222,31 @@ impl Model {
         };
         assert_eq!(found, expected, "{step:?} by {who:?}");
         self.entries += usize::from(found.is_ok());
+    }
+
+    /// Removes keys that have been over for 30 days, and looks for them once an hour.
+    fn expire(&mut self) {
+        let now = self.now.0;
+        if now < self.checked + 3_600_000 {
+            return;
+        }
+        self.checked = now;
+        let before = self.keys.len();
+        self.keys.retain(|_, key| {
+            let expired = key.expires.filter(|expires| expires.0 <= now);
+            let over = key.revoked.into_iter().chain(expired).min();
+            over.is_none_or(|over| over.0 + 30 * 86_400_000 > now)
+        });
+        self.entries += before - self.keys.len();
+        self.unlink();
+    }
+
+    /// Forgets successors that were removed.
+    fn unlink(&mut self) {
+        let ids: Vec<_> = self.keys.keys().copied().collect();
+        for key in self.keys.values_mut() {
+            key.replaced_by = key.replaced_by.filter(|id| ids.contains(id));
+        }
     }
 
     fn step_of_tenants(
@@ -232,11 +274,14 @@ impl Model {
                 let expected = expected.and(if is_taken { Err("name_taken") } else { Ok(()) });
                 let update = UpdateTenant {
                     id: reference(from),
+                    if_version: None,
                     name: Some(text(to).parse().unwrap()),
                     limits: LimitsPatch::default(),
                 };
                 let found = code(update.run(administration, by)).map(|_| ());
                 if let (Ok(()), Ok(id)) = (expected, id) {
+                    // What changes nothing has no entry.
+                    self.entries -= usize::from(from == to);
                     self.tenants.remove(&text(from));
                     self.tenants.insert(text(to), id);
                 }
@@ -293,6 +338,8 @@ impl Model {
                         expires: lives.map(later),
                         revoked: None,
                         replaced_by: None,
+                        chain: view.view.id,
+                        units_per_day: None,
                     };
                     self.made.push(view.view.id);
                     self.keys.insert(view.view.id, key);
@@ -303,8 +350,13 @@ impl Model {
                 key: number,
                 name,
                 lives,
+                units,
             } => {
                 let key = self.key(number, by);
+                let units = match units {
+                    Patch::Set(units) => Patch::Set(units + 1),
+                    other => other,
+                };
                 let expected = is_admin.and(key.clone().and_then(|(_, key)| match key.revoked {
                     Some(_) => Err("revoked"),
                     None => Ok(()),
@@ -316,10 +368,35 @@ impl Model {
                         Patch::Remove => Patch::Remove,
                         Patch::Set(seconds) => Patch::Set(later(seconds)),
                     },
+                    settings: SettingsPatch {
+                        quota: QuotaPatch {
+                            units_per_day: match units {
+                                Patch::Keep => Patch::Keep,
+                                Patch::Remove => Patch::Remove,
+                                Patch::Set(units) => Patch::of(units.try_into().ok()),
+                            },
+                            ..QuotaPatch::default()
+                        },
+                        ..SettingsPatch::default()
+                    },
                     ..update_key(self.id(number))
                 };
                 let found = code(update.run(administration, by)).map(|_| ());
                 if let (Ok(()), Ok((id, mut key))) = (expected, key) {
+                    let before = self.keys.clone();
+                    key.units_per_day = match units {
+                        Patch::Keep => key.units_per_day,
+                        Patch::Remove => None,
+                        Patch::Set(units) => Some(units),
+                    };
+                    // The keys of a chain have one quota, but for those that are over for good.
+                    let chain = self
+                        .keys
+                        .values_mut()
+                        .filter(|other| other.chain == key.chain);
+                    for other in chain.filter(|other| other.revoked.is_none()) {
+                        other.units_per_day = key.units_per_day;
+                    }
                     key.name = name.map_or(key.name, text);
                     key.expires = match lives {
                         Patch::Keep => key.expires,
@@ -327,6 +404,12 @@ impl Model {
                         Patch::Set(seconds) => Some(later(seconds)),
                     };
                     self.keys.insert(id, key);
+                    // An entry for each key that changed, and one was counted already.
+                    let changed = self
+                        .keys
+                        .iter()
+                        .filter(|(id, key)| before.get(id) != Some(key));
+                    self.entries = self.entries + changed.count() - 1;
                 }
                 (expected, found)
             }
@@ -342,7 +425,16 @@ impl Model {
                     KeyState::Revoked => Err("revoked"),
                     _ if key.replaced_by.is_some() => Err("rotated"),
                     KeyState::Expired => Err("expired"),
-                    KeyState::Active => Ok(()),
+                    KeyState::Active => {
+                        let own = self.keys.values().filter(|other| other.chain == key.chain);
+                        match own
+                            .filter(|other| other.state(now) == KeyState::Active)
+                            .count()
+                        {
+                            1 => Ok(()),
+                            _ => Err("overlap"),
+                        }
+                    }
                 });
                 let overlap = Span::minutes(overlap);
                 let rotate = RotateKey {
@@ -372,8 +464,24 @@ impl Model {
                 };
                 let found = code(revoke.run(administration, by)).map(|_| ());
                 if let (Ok(()), Ok((id, mut key))) = (expected, key) {
+                    self.entries -= usize::from(key.revoked.is_some());
                     key.revoked.get_or_insert(now);
                     self.keys.insert(id, key);
+                }
+                (expected, found)
+            }
+            Step::RemoveKey(number) => {
+                let key = self.key(number, by);
+                let expected =
+                    is_admin.and(key.clone().and_then(|(_, key)| match key.state(now) {
+                        KeyState::Active => Err("active"),
+                        KeyState::Expired | KeyState::Revoked => Ok(()),
+                    }));
+                let id = self.id(number);
+                let found = code(RemoveKey { id }.run(administration, by));
+                if expected.is_ok() {
+                    self.keys.remove(&id);
+                    self.unlink();
                 }
                 (expected, found)
             }
@@ -485,6 +593,8 @@ impl Model {
                 expires: view.expires,
                 revoked: view.revoked,
                 replaced_by: view.replaced_by,
+                chain: administration.directory().key(view.id).unwrap().chain(),
+                units_per_day: view.settings.quota.units_per_day.map(Into::into),
             };
             assert_eq!(Some(&key), self.keys.get(&view.id));
             assert_eq!(view.state, key.state(self.now));
@@ -521,7 +631,10 @@ proptest! {
         }
         for (step, who) in &steps {
             match step {
-                Step::Restart => administration = open_without_configuration(&store),
+                Step::Restart => {
+                    administration = open_without_configuration(&store);
+                    model.checked = 0;
+                }
                 _ => model.step(&mut administration, step, *who),
             }
         }

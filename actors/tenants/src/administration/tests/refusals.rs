@@ -100,6 +100,8 @@ fn keys() {
         "unknown_key",
         message,
     );
+    let remove = RemoveKey { id };
+    check(scene, remove, Kind::Unknown, "unknown_key", message);
     // A key that the configuration names.
     let id = scene.flag;
     let message = "is configured: change it where it is written, which is --api-key";
@@ -118,6 +120,8 @@ fn keys() {
         "configured",
         message,
     );
+    let remove = RemoveKey { id };
+    check(scene, remove, Kind::Conflict, "configured", message);
     let over = CreateKey {
         expires: Some(NOW),
         ..create_key("alice", "over")
@@ -191,6 +195,21 @@ fn keys_that_are_over() {
         "rotated",
         &message,
     );
+    let chained = RotateKey {
+        id: made.view.id,
+        overlap: None,
+    };
+    let message =
+        format!("the key {id}, of the same chain of rotations, lets clients in until 2026-01-16T");
+    check(scene, chained, Kind::Conflict, "overlap", &message);
+    let remove = RemoveKey { id };
+    check(scene, remove, Kind::Conflict, "active", "revoke it before");
+    let endless = RotateKey {
+        id: scene.bob.view.id,
+        overlap: Some("2592001s".parse().unwrap()),
+    };
+    let message = "overlap: the old key lets clients in for up to 30d";
+    check(scene, endless, Kind::Invalid, "invalid", message);
     let id = scene.bob.view.id;
     scene.done(RevokeKey { id });
     let message = "was revoked, and stays so";

@@ -36,6 +36,7 @@ fn table() -> Vec<(&'static str, Case, [&'static str; 4])> {
         (
             "update tenant",
             case(move |_| UpdateTenant {
+                if_version: None,
                 id: alice(),
                 name: None,
                 limits: LimitsPatch::default(),
@@ -85,6 +86,15 @@ fn table() -> Vec<(&'static str, Case, [&'static str; 4])> {
             "revoke key",
             case(|scene| RevokeKey {
                 id: scene.alice.view.id,
+            }),
+            admin,
+        ),
+        (
+            "remove key",
+            case(|scene| {
+                let id = scene.alice.view.id;
+                scene.done(RevokeKey { id });
+                RemoveKey { id }
             }),
             admin,
         ),
@@ -215,7 +225,7 @@ fn everybody_may_do_what_the_table_says() {
             let found = case(&mut scene, &by);
             assert_eq!(found, expected, "{what} by {by:?}");
             codes.insert(found);
-            let is_prepared = what == "remove token";
+            let is_prepared = matches!(what, "remove token" | "remove key");
             if found != "ok" && !is_prepared {
                 assert_eq!(scene.verbs().len(), verbs, "{what}: nothing was done");
             }

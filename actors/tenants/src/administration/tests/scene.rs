@@ -217,6 +217,7 @@ pub(super) fn update_key(id: KeyId) -> UpdateKey {
         name: None,
         expires: Patch::Keep,
         settings: SettingsPatch::default(),
+        if_version: None,
     }
 }
 

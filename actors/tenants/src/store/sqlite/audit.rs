@@ -25,6 +25,7 @@ pub(super) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
         Author::Token(name) => ("token", Some(name.as_str())),
         Author::CommandLine => ("command line", None),
         Author::Configuration => ("configuration", None),
+        Author::Service => ("service", None),
         Author::Unknown => ("unknown", None),
     };
     let add = "INSERT INTO audit (at, author, author_name, address, verb, tenant, key, detail)
@@ -91,6 +92,7 @@ fn entry(row: &Row<'_>) -> Result<(AuditNumber, AuditEntry), Fault> {
         "token" => Author::Token(name()?),
         "command line" => Author::CommandLine,
         "configuration" => Author::Configuration,
+        "service" => Author::Service,
         "unknown" => Author::Unknown,
         _ => {
             return Err(Fault::Damaged(format!(

@@ -211,6 +211,9 @@ impl RecordsFile {
                         let owner = Some(Id::Bytes(&tenant));
                         writer.put(Table::Key, Id::Bytes(&id), owner, &**key)?;
                     }
+                    Change::KeyRemoved(id) => {
+                        writer.remove(Table::Key, Id::Bytes(&id.bytes()))?;
+                    }
                     Change::TenantRemoved(id) => {
                         writer.remove(Table::Tenant, Id::Bytes(&id.bytes()))?;
                     }
@@ -249,10 +252,8 @@ impl RecordsFile {
                 }
             }
             writer.finish()?;
-            match commit.entry {
-                Some(entry) => audit::add(transaction, entry),
-                None => Ok(()),
-            }
+            let mut entries = commit.entries.iter();
+            entries.try_for_each(|entry| audit::add(transaction, entry))
         })
     }
 

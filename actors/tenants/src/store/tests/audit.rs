@@ -90,10 +90,10 @@ fn old_entries_expire() {
         while store.expire(UnixMillis(u64::MAX)).unwrap() {}
         assert_eq!(store.audit(&all).unwrap(), AuditPage::default());
         // The next number was never used.
-        let entry = Some(&entries[0]);
+        let entries = &entries[..1];
         store
             .commit(&Commit {
-                entry,
+                entries,
                 ..Commit::default()
             })
             .unwrap();
@@ -125,7 +125,7 @@ fn logins_take_no_place_of_changes() {
                     detail: Detail::default(),
                 };
                 let commit = Commit {
-                    entry: Some(&entry),
+                    entries: std::slice::from_ref(&entry),
                     ..Commit::default()
                 };
                 store.commit(&commit).unwrap();

@@ -47,7 +47,7 @@ impl Step {
         Commit {
             directory: &self.directory,
             accounts: &self.accounts,
-            entry: Some(&self.entry),
+            entries: std::slice::from_ref(&self.entry),
         }
     }
 }
@@ -169,7 +169,8 @@ impl Model {
                 expires: None,
                 settings,
             },
-            (15..=16, _, Some(id)) => Command::RotateKey {
+            (15, _, Some(id)) => Command::RemoveKey { id },
+            (16, _, Some(id)) => Command::RotateKey {
                 id,
                 key: new,
                 old_expires: end,
