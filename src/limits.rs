@@ -76,6 +76,14 @@ pub(crate) const STRANGERS_GUESSES_MAX: u32 = 60;
 /// however many they are.
 pub(crate) const STRANGERS_GUESS_EVERY: Duration = Duration::from_secs(30);
 
+/// Wrong passwords for one account in a row from all networks together from which somebody has
+/// logged in to it: whoever has taken over a login can use it from any number of networks, and is
+/// to guess the password no faster for that.
+pub(crate) const KNOWN_GUESSES_MAX: u32 = 60;
+
+/// Time after which one more guess at an account is allowed to all of these networks: 2,880 a day.
+pub(crate) const KNOWN_GUESS_EVERY: Duration = Duration::from_secs(30);
+
 /// Wrong passwords from one network in a row before its next one has to wait, whatever the account:
 /// an office may share one.
 pub(crate) const NETWORK_GUESSES_MAX: u32 = 30;

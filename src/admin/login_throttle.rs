@@ -12,17 +12,18 @@ use super::known_networks::KnownNetworks;
 use crate::{
     access::network_of,
     limits::{
-        GUESS_EVERY, GUESSES_MAX, KNOWN_NETWORKS_MAX, LOGIN_EVERY, LOGINS_MAX, NETWORK_GUESS_EVERY,
-        NETWORK_GUESSES_MAX, STRANGERS_GUESS_EVERY, STRANGERS_GUESSES_MAX, THROTTLED_MAX,
+        GUESS_EVERY, GUESSES_MAX, KNOWN_GUESS_EVERY, KNOWN_GUESSES_MAX, KNOWN_NETWORKS_MAX,
+        LOGIN_EVERY, LOGINS_MAX, NETWORK_GUESS_EVERY, NETWORK_GUESSES_MAX, STRANGERS_GUESS_EVERY,
+        STRANGERS_GUESSES_MAX, THROTTLED_MAX,
     },
 };
 
 /// Counts attempts to log in. One that succeeds is not counted as a guess, but as a login.
 ///
 /// A bound on an account alone would let anybody keep its owner out. So a network from which
-/// somebody has logged in to the account has a count of its own there, and what others do is no
-/// concern of it. All other networks share a bound on the account, so that many of them guess no
-/// faster than one. (OWASP describes the same with a cookie in place of the network; programs that
+/// somebody has logged in to the account has a count of its own there, and what strangers do is no
+/// concern of it. All of these networks share a bound on the account, and so do all others, so that
+/// many of them guess no faster than some. (OWASP describes the same with a cookie in place of the network; programs that
 /// log in keep none.)
 #[derive(Debug)]
 pub(super) struct LoginThrottle {
@@ -30,6 +31,8 @@ pub(super) struct LoginThrottle {
     /// Guesses at accounts, each from a network that is known there. They have room of their own,
     /// which strangers cannot fill.
     guesses_of_known: Attempts<(Name, IpAddr)>,
+    /// Guesses at accounts from all networks that are known there.
+    guesses_of_all_known: Attempts<Name>,
     /// Guesses at accounts, each from a network that is not known there.
     guesses: Attempts<(Name, IpAddr)>,
     /// Guesses at accounts from all networks that are not known there.
@@ -54,6 +57,11 @@ impl Default for LoginThrottle {
         Self {
             known: KnownNetworks::default(),
             guesses_of_known: Attempts::new(GUESSES_MAX, GUESS_EVERY, known_max),
+            guesses_of_all_known: Attempts::new(
+                KNOWN_GUESSES_MAX,
+                KNOWN_GUESS_EVERY,
+                THROTTLED_MAX,
+            ),
             guesses: Attempts::new(GUESSES_MAX, GUESS_EVERY, THROTTLED_MAX),
             guesses_of_strangers: Attempts::new(
                 STRANGERS_GUESSES_MAX,
@@ -96,7 +104,7 @@ impl LoginThrottle {
             true => [
                 pair.as_ref()
                     .and_then(|pair| self.guesses_of_known.wait(pair, now)),
-                None,
+                account.and_then(|account| self.guesses_of_all_known.wait(account, now)),
                 None,
             ],
             false => [
@@ -110,7 +118,10 @@ impl LoginThrottle {
             return Err(wait);
         }
         match (is_known, pair) {
-            (true, Some(pair)) => self.guesses_of_known.count(pair, now),
+            (true, Some(pair)) => {
+                self.guesses_of_all_known.count(pair.0.clone(), now);
+                self.guesses_of_known.count(pair, now);
+            }
             (_, pair) => {
                 if let Some(pair) = pair {
                     self.guesses.count(pair, now);
@@ -135,7 +146,10 @@ impl LoginThrottle {
         } = attempt;
         let pair = account.clone().zip(network);
         match (is_known, &pair) {
-            (true, Some(pair)) => self.guesses_of_known.take_back(pair),
+            (true, Some(pair)) => {
+                self.guesses_of_all_known.take_back(&pair.0);
+                self.guesses_of_known.take_back(pair);
+            }
             _ => {
                 if let Some(pair) = &pair {
                     self.guesses.take_back(pair);
@@ -243,6 +257,37 @@ mod tests {
             let others = |at: u32| many_networks(at + 1_000);
             let expected = (1, STRANGERS_GUESS_EVERY);
             assert_eq!(attempts(&mut throttle, later, others), expected);
+        }
+    }
+
+    /// Somebody with the cookie of another one's login, but not the password, moves on and on.
+    #[test]
+    fn many_known_networks_guess_no_faster_than_some() {
+        let start = Instant::now();
+        let mut throttle = LoginThrottle::default();
+        let mut guesses = |first: u32, now| {
+            (first..first + 1_000)
+                .filter(|at| {
+                    let (account, from) = many_networks(*at);
+                    throttle.know(&name(&account), from.parse().unwrap());
+                    begin(&mut throttle, &account, &from, now).is_ok()
+                })
+                .count()
+        };
+        let expected = usize::try_from(KNOWN_GUESSES_MAX).unwrap();
+        assert_eq!(guesses(0, start), expected);
+        assert_eq!(guesses(1_000, start + KNOWN_GUESS_EVERY), 1);
+        // A right password is no guess.
+        let mut throttle = LoginThrottle::default();
+        throttle.know(&name("root"), HOME.parse().unwrap());
+        for _ in 0..LOGINS_MAX {
+            let attempt = begin(&mut throttle, "root", HOME, start).unwrap();
+            throttle.succeeded(attempt, start);
+        }
+        let later = start + LOGIN_EVERY;
+        throttle.know(&name("root"), "192.0.2.1".parse().unwrap());
+        for _ in 0..GUESSES_MAX {
+            assert!(begin(&mut throttle, "root", "192.0.2.1", later).is_ok());
         }
     }
 
