@@ -4,9 +4,10 @@ use std::{rc::Rc, sync::Arc};
 
 use alloy_primitives::B256;
 use nearhead_chain::{log_search::LogFilter, window::Snapshot};
+use nearhead_tenants::allowlists::{Allowlists, ListKind};
 use tokio::sync::Semaphore;
 
-use super::error::RpcError;
+use super::{contracts::ContractCheck, error::RpcError};
 
 /// What a client can subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,25 @@ pub enum SubscriptionKind {
     Logs(Rc<LogFilter>),
     /// The blocks that each reorg reverted and applied.
     Reorgs,
+}
+
+impl SubscriptionKind {
+    /// Checks that a key with these lists may have it, as `eth_subscribe` does.
+    ///
+    /// # Errors
+    /// The list that does not allow it.
+    pub(crate) fn check(&self, allow: &Allowlists) -> Result<(), ListKind> {
+        if !allow.allow_method("eth_subscribe") {
+            return Err(ListKind::Methods);
+        }
+        match self {
+            Self::NewHeads | Self::Reorgs => Ok(()),
+            Self::Logs(filter) => {
+                let checked = ContractCheck::new(allow).filter(filter);
+                checked.map_err(|_| ListKind::Contracts)
+            }
+        }
+    }
 }
 
 /// The session that a request came over, as its method and the dispatcher see it.

@@ -9,6 +9,7 @@ use std::{
 
 use alloy_primitives::B256;
 use nearhead_chain::window::{Cursor, Snapshot};
+use nearhead_tenants::allowlists::{Allowlists, ListKind};
 
 use super::{
     bookmark::Bookmark,
@@ -159,6 +160,16 @@ impl SessionSubscriptions {
         };
         self.forget(&subscription);
         true
+    }
+
+    /// Checks that a key with these lists may have all of them.
+    ///
+    /// # Errors
+    /// A list that does not allow one.
+    pub(crate) fn check(&self, allow: &Allowlists) -> Result<(), ListKind> {
+        let by_id = self.by_id.borrow();
+        let mut all = by_id.values();
+        all.try_for_each(|subscription| subscription.kind.check(allow))
     }
 
     /// Takes a subscription off the hub's lists, because its session had no room or changes were

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod narrowed;
 mod notifications;
 
 use std::{
