@@ -11,7 +11,8 @@ use super::{
     token::{SignedToken, TokenError, VerifiedToken},
 };
 use crate::limits::{
-    TOKEN_NETWORKS_MAX, TOKEN_REFUSAL_EVERY, TOKEN_REFUSALS_MAX, VERIFIED_TOKENS_MAX,
+    TOKEN_KEYS_MAX, TOKEN_NETWORKS_MAX, TOKEN_REFUSAL_EVERY, TOKEN_REFUSALS_MAX,
+    VERIFIED_TOKENS_MAX,
 };
 
 /// The tokens that a worker has verified. Nobody else touches it, so a look-up takes no lock.
@@ -24,13 +25,17 @@ use crate::limits::{
 /// are counted by key and by the client's network, and after some of them that network waits for
 /// the key. The clients of other networks do not wait, nor do tokens that were verified before,
 /// from wherever they come. A count for each key alone would let a stranger lock out every client
-/// that has a new token.
+/// that has a new token, and so it does if strangers come from more networks than are counted: then
+/// those that have no count of their own share one for each key, so that they lock out nobody who
+/// comes with another key.
 pub(crate) struct TokenCache(RefCell<Tokens>);
 
 struct Tokens {
     verified: Generations,
     /// What was verified in vain, by the key and the network that it came from.
     refused: Attempts<(KeyId, Option<IpAddr>)>,
+    /// The same of networks that have no room there, by the key alone.
+    refused_beyond: Attempts<KeyId>,
 }
 
 impl Default for TokenCache {
@@ -38,6 +43,7 @@ impl Default for TokenCache {
         Self(RefCell::new(Tokens {
             verified: Generations::default(),
             refused: Attempts::new(TOKEN_REFUSALS_MAX, TOKEN_REFUSAL_EVERY, TOKEN_NETWORKS_MAX),
+            refused_beyond: Attempts::new(TOKEN_REFUSALS_MAX, TOKEN_REFUSAL_EVERY, TOKEN_KEYS_MAX),
         }))
     }
 }
@@ -79,7 +85,12 @@ impl TokenCache {
         }
         let token = SignedToken::new(token, public_keys)?;
         let from = (key, address().map(network_of));
-        if let Some(wait) = tokens.refused.wait(&from, now.instant) {
+        let is_counted = tokens.refused.has_room(&from, now.instant);
+        let wait = match is_counted {
+            true => tokens.refused.wait(&from, now.instant),
+            false => tokens.refused_beyond.wait(&key, now.instant),
+        };
+        if let Some(wait) = wait {
             return Err(TokenError::TooMany {
                 retry_after_seconds: seconds(wait).max(1),
             });
@@ -89,7 +100,10 @@ impl TokenCache {
             verified.check(public_keys, now.unix)?;
             Ok(verified)
         });
-        checked.inspect_err(|_| tokens.refused.count(from, now.instant))
+        checked.inspect_err(|_| match is_counted {
+            true => tokens.refused.count(from, now.instant),
+            false => tokens.refused_beyond.count(key, now.instant),
+        })
     }
 
     /// How often a signature was verified.

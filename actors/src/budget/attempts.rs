@@ -36,6 +36,12 @@ impl<K: Eq + Hash> Attempts<K> {
         }
     }
 
+    /// Whether the attempts of a key are counted by themselves, and not with those of others.
+    pub fn has_room(&mut self, key: &K, now: Instant) -> bool {
+        self.make_room(key, now);
+        self.over.len() < self.counted_max || self.over.contains_key(key)
+    }
+
     /// How long the next attempt has to wait, if it has to.
     pub fn wait(&mut self, key: &K, now: Instant) -> Option<Duration> {
         self.make_room(key, now);
@@ -90,6 +96,7 @@ mod tests {
         let mut attempts = Attempts::new(2, Duration::from_secs(1), COUNTED_MAX);
         let now = Instant::now();
         for key in 0..COUNTED_MAX {
+            assert!(attempts.has_room(&key, now));
             assert_eq!(attempts.wait(&key, now), None);
             attempts.count(key, now);
         }
@@ -100,6 +107,7 @@ mod tests {
         let next = COUNTED_MAX + 2;
         assert_eq!(attempts.wait(&next, now), Some(Duration::from_secs(1)));
         assert_eq!(attempts.wait(&0, now), None, "it has room of its own");
+        assert!(attempts.has_room(&0, now) && !attempts.has_room(&next, now));
         assert_eq!(attempts.over.len(), COUNTED_MAX);
         // Those whose attempts are over make room.
         let later = now + Duration::from_secs(1);

@@ -237,4 +237,9 @@ fn verifications_in_vain_are_bounded_for_all_networks() {
     worker.now.instant += Duration::from_nanos(1);
     let next = attempts(&worker, TOKEN_NETWORKS_MAX + 2 * shared);
     assert_eq!(next, TOKEN_NETWORKS_MAX + 1, "the shared count goes on");
+    // They share it for their key alone: clients of another key come in from anywhere.
+    let [mine, other] = [KEYS[0], KEYS[1]].map(|key| issuer.token(&claims(json!(key))));
+    let admit = |token: &str, key| worker.admit_from(token, (key, &keys), "192.0.2.9");
+    assert_eq!(admit(&mine, KEYS[0]), TOO_MANY);
+    assert_eq!(admit(&other, KEYS[1]), Ok(()));
 }
