@@ -54,8 +54,9 @@ impl WorkerState {
             instant: access.arrived,
             unix: SystemTime::now().into(),
         };
-        let key = match self.admit_json(request, connection, key, now, access) {
-            Ok(key) => key,
+        let version = self.server.access.version();
+        let mut admitted = match self.admit_json(request, connection, key, now, access) {
+            Ok(admitted) => admitted,
             Err(response) => {
                 return Err(match drain(payload, timeout).await {
                     Ok(()) => *response,
@@ -63,7 +64,7 @@ impl WorkerState {
                 });
             }
         };
-        access.set_tenant(&key.tenant);
+        access.set_tenant(&admitted.tenant);
         let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
             Ok(body) => body,
             Err(refusal) => {
@@ -71,8 +72,13 @@ impl WorkerState {
                 return Err(refuse_body(refusal));
             }
         };
+        if self.server.access.version() != version {
+            // A body may arrive slowly, and a key that was revoked meanwhile lets nobody in.
+            let again = self.admit_json(request, connection, key, now, access);
+            admitted = again.map_err(|response| *response)?;
+        }
         let dispatcher = Rc::clone(&self.dispatcher);
-        let answer = async move { dispatcher.answer(&key, &body, now, None).await };
+        let answer = async move { dispatcher.answer(&admitted, &body, now, None).await };
         let receiver = RequestActor::answer(answer, access.span());
         let answer = match unless_gone(receiver, connection).await {
             Some(Ok(answer)) => answer,

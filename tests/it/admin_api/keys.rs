@@ -272,6 +272,33 @@ fn a_stale_form_overwrites_nothing() {
     }
 }
 
+/// A body that arrives slowly does not hold open the door that its request came in by.
+#[test]
+fn a_request_whose_body_arrives_after_the_key_was_revoked_is_refused() {
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    admin.tenant("Acme");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []});
+    let body = body.to_string();
+    for is_revoked in [false, true] {
+        let (id, key) = admin.key("Acme", "slow");
+        let mut connection = Connection::open(server.address, &format!("/v3/{key}"));
+        let first = connection.post(&body);
+        check("let in", &first.status, &200);
+        let request = connection.request(&["content-type: application/json"], body.as_bytes());
+        let (begun, rest) = request.split_at(request.len() - 1);
+        connection.send(begun);
+        if is_revoked {
+            let revoke = format!("/keys/{id}/revoke");
+            admin.done("POST", &revoke, &Value::Null, 200);
+        }
+        connection.send(rest);
+        let expected = if is_revoked { 401 } else { 200 };
+        check("slow", &connection.receive().status, &expected);
+        check("the next one", &connection.post(&body).status, &expected);
+    }
+}
+
 #[test]
 fn what_is_configured_is_seen_and_not_changed() {
     let server = Server::start(&STILL);
