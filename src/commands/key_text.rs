@@ -27,6 +27,8 @@ pub(super) fn key(view: &KeyView, now: UnixMillis) -> String {
         public_keys,
     } = &view.settings;
     let is_stored = view.source == RecordSource::Stored;
+    // A revoked key has ended already.
+    let may_expire = is_stored && view.state != KeyState::Revoked;
     let expires = exact_or_never(view.expires, now);
     let tenant = &view.tenant;
     let source = "the configuration: it changes only there";
@@ -39,7 +41,7 @@ pub(super) fn key(view: &KeyView, now: UnixMillis) -> String {
         ("state", Some(state(view.state).to_owned())),
         ("source", (!is_stored).then(|| source.to_owned())),
         ("created", time(view.created)),
-        ("expires", is_stored.then_some(expires)),
+        ("expires", may_expire.then_some(expires)),
         ("revoked", time(view.revoked)),
         ("replaced by", view.replaced_by.map(|id| id.to_string())),
         ("origins", joined(&allow.origins)),
@@ -89,7 +91,10 @@ pub(super) fn keys(view: &KeyListView, offset: usize, now: UnixMillis) -> String
             relative_or_never(key.last_used, now),
             number(key.last24h.requests),
             number(key.last24h.errors),
-            relative_or_never(key.expires, now),
+            match key.state {
+                KeyState::Active | KeyState::Expired => relative_or_never(key.expires, now),
+                KeyState::Revoked => "-".to_owned(),
+            },
         ]);
     }
     table.text() + &more(view.keys.len(), offset, view.total)
@@ -172,9 +177,12 @@ fn usage_row(row: &UsageRowView) -> Vec<String> {
         .collect()
 }
 
-/// The first characters of a key.
+/// The first characters of a key; none of one that the configuration names, which may be short.
 pub(super) fn prefix(view: &KeyView) -> String {
-    format!("{}…", view.prefix.as_str())
+    match view.prefix.as_str() {
+        "" => "-".to_owned(),
+        prefix => format!("{prefix}…"),
+    }
 }
 
 /// Whether a key lets clients in.
@@ -222,4 +230,72 @@ fn last_24h(used: &Last24h) -> String {
 fn joined<T: Display>(entries: impl IntoIterator<Item = T>) -> Option<String> {
     let entries: Vec<_> = entries.into_iter().map(|entry| entry.to_string()).collect();
     (!entries.is_empty()).then(|| entries.join(", "))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+    const HOUR: u64 = 3_600_000;
+
+    /// A key that was made and used an hour ago, and expires in an hour.
+    fn view(state: &str, source: &str, prefix: &str) -> KeyView {
+        let mut key = json!({
+            "id": "1379e8176509bea0",
+            "tenant": { "id": "b498b4b14fed722d", "name": "acme" },
+            "name": "web",
+            "prefix": prefix,
+            "created": NOW.0 - HOUR,
+            "expires": NOW.0 + HOUR,
+            "state": state,
+            "lastUsed": NOW.0 - HOUR,
+            "settings": { "allow": {}, "quota": {}, "publicKeys": [] },
+            "source": source,
+            "last24h": { "requests": 0, "errors": 0, "units": 0 },
+        });
+        if state == "revoked" {
+            key["revoked"] = json!(NOW.0 - HOUR);
+        }
+        serde_json::from_value(key).unwrap()
+    }
+
+    #[test]
+    fn a_revoked_key_does_not_expire() {
+        for (state, in_list, in_facts) in [
+            (
+                "active",
+                "in 1 hour",
+                Some("2027-01-15T09:00:00Z (in 1 hour)"),
+            ),
+            (
+                "expired",
+                "in 1 hour",
+                Some("2027-01-15T09:00:00Z (in 1 hour)"),
+            ),
+            ("revoked", "-", None),
+        ] {
+            let view = view(state, "stored", "5RRpMy");
+            let facts = key(&view, NOW);
+            let found = facts.lines().find_map(|line| line.strip_prefix("expires"));
+            assert_eq!(found.map(str::trim), in_facts, "{facts}");
+            let list = KeyListView {
+                keys: vec![view],
+                total: 1,
+            };
+            let list = keys(&list, 0, NOW);
+            assert!(list.trim_end().ends_with(in_list), "{list}");
+        }
+    }
+
+    #[test]
+    fn a_key_has_its_first_characters_if_they_are_known() {
+        let stored = view("active", "stored", "5RRpMy");
+        let configured = view("active", "configured", "");
+        assert_eq!(prefix(&stored), "5RRpMy…");
+        assert_eq!(prefix(&configured), "-");
+    }
 }
