@@ -57,6 +57,8 @@ pub struct TenantsActor {
     access: Access,
     usage: Merged,
     usage_written: UnixMillis,
+    /// Whether the next part of what all keys used of late is going to be read.
+    reads_recent_use: bool,
     state: StoreState,
     metrics: Metrics,
     tenant_metrics: Option<TenantMetrics>,
@@ -119,6 +121,7 @@ impl TenantsActor {
             access: access.clone(),
             usage: Merged::new(labels, now),
             usage_written: now,
+            reads_recent_use: false,
             state,
             metrics,
             tenant_metrics,
@@ -197,11 +200,19 @@ impl TenantsActor {
         self.show_state();
     }
 
-    /// Reads what all keys used of late, a part at a time. Others have as much time in between.
+    /// Reads what all keys used of late, unless that is being done or is known.
     fn read_recent_use(&mut self, ctx: &mut Context<Self>) {
+        if !self.reads_recent_use {
+            self.read_recent_part(ctx);
+        }
+    }
+
+    /// Reads a part of it, and later the next one. Others have as much time in between.
+    fn read_recent_part(&mut self, ctx: &mut Context<Self>) {
         let (begun, now) = (Instant::now(), SystemTime::now().into());
-        if let Ok(true) = self.administration.read_recent_use(now) {
-            ctx.run_later(begun.elapsed(), |this, ctx| this.read_recent_use(ctx));
+        self.reads_recent_use = matches!(self.administration.read_recent_use(now), Ok(true));
+        if self.reads_recent_use {
+            ctx.run_later(begun.elapsed(), |this, ctx| this.read_recent_part(ctx));
         }
         self.show_state();
     }
@@ -256,7 +267,8 @@ where
     fn handle(&mut self, request: Administer<O>, ctx: &mut Self::Context) -> Self::Result {
         let now = SystemTime::now().into();
         if request.operation.needs_recent_use() && !self.administration.knows_recent_use(now) {
-            // Just after the start. Others have their turn until it is read.
+            // Just after the start, or after a failure. Others have their turn until it is read.
+            self.read_recent_use(ctx);
             let actor = ctx.address();
             return Response::fut(async move {
                 actix::clock::sleep(RECENT_USE_RETRY).await;

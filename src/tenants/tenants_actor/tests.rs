@@ -3,6 +3,10 @@
 use std::{
     num::NonZeroU64,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use actix::Arbiter;
@@ -273,12 +277,23 @@ async fn what_was_used_is_seen_at_once() {
 #[derive(Default)]
 struct FailingStore {
     store: MemoryStore,
-    fails: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    /// Whether commits fail.
+    fails: Arc<AtomicBool>,
+    /// Whether reads of usage fail.
+    fails_usage: Arc<AtomicBool>,
 }
 
 impl FailingStore {
-    fn check(&self) -> Result<(), StoreError> {
-        match self.fails.load(std::sync::atomic::Ordering::Relaxed) {
+    fn open(self) -> OpenedStore {
+        OpenedStore {
+            store: Box::new(self),
+            path: None,
+            folder: None,
+        }
+    }
+
+    fn check(fails: &AtomicBool) -> Result<(), StoreError> {
+        match fails.load(Ordering::Relaxed) {
             true => Err(StoreError::Full {
                 path: "tenants.sqlite".into(),
             }),
@@ -293,7 +308,7 @@ impl TenantStore for FailingStore {
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
-        self.check()?;
+        Self::check(&self.fails)?;
         self.store.commit(commit)
     }
 
@@ -306,6 +321,7 @@ impl TenantStore for FailingStore {
     }
 
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
+        Self::check(&self.fails_usage)?;
         self.store.usage(query)
     }
 
@@ -317,19 +333,15 @@ impl TenantStore for FailingStore {
 #[actix::test]
 async fn a_failing_store_is_shown_until_it_works() {
     let store = FailingStore::default();
-    let fails = std::sync::Arc::clone(&store.fails);
-    let served = serve(OpenedStore {
-        store: Box::new(store),
-        path: None,
-        folder: None,
-    });
+    let fails = Arc::clone(&store.fails);
+    let served = serve(store.open());
     served.create_tenant(0).await;
     let shown = || {
         let metric = served.metrics.tenant_store_failing.get();
         (served.state.failure().map(|text| text.to_string()), metric)
     };
     assert_eq!(shown(), (None, 0));
-    fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    fails.store(true, Ordering::Relaxed);
     let create = CreateTenant {
         name: "bob".parse().unwrap(),
         limits: LimitsPatch::default(),
@@ -341,9 +353,30 @@ async fn a_failing_store_is_shown_until_it_works() {
     // Others may still be read, and nothing was changed.
     assert!(served.run(GetUsage::default()).await.is_ok());
     assert_eq!(shown(), (Some(message), 1));
-    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    fails.store(false, Ordering::Relaxed);
     served.run(create).await.unwrap();
     assert_eq!(shown(), (None, 0));
+}
+
+/// What a list is sorted by is read again when the store works again, and not only after a while.
+#[actix::test]
+async fn a_list_by_usage_does_not_wait_long_after_a_failure() {
+    let store = FailingStore::default();
+    let fails = Arc::clone(&store.fails_usage);
+    let served = serve(store.open());
+    fails.store(true, Ordering::Relaxed);
+    served.create_tenant(0).await;
+    let list = ListKeys {
+        sort: KeySort::Requests24h,
+        ..ListKeys::default()
+    };
+    let refused = served.run(list.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), "store_failed");
+    fails.store(false, Ordering::Relaxed);
+    served.run(GetUsage::default()).await.unwrap();
+    assert_eq!(served.state.failure(), None);
+    let listed = tokio::time::timeout(Duration::from_secs(20), served.run(list)).await;
+    assert!(listed.is_ok_and(|listed| listed.is_ok()));
 }
 
 /// Each operation is in force when it is answered, however many others wait.
