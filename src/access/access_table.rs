@@ -64,7 +64,7 @@ impl Access {
         now: UnixMillis,
     ) -> Option<(Arc<ActiveKey>, u64)> {
         let table = self.0.load();
-        let key = table.by_digest.get(presented)?;
+        let key = table.by_digest.find(presented)?;
         let is_active = key.record.state(now) == KeyState::Active;
         is_active.then(|| (Arc::clone(key), table.version))
     }

@@ -19,7 +19,7 @@ use super::shards::{FoundBy, Shards};
 #[derive(Clone)]
 pub(super) struct Digests<T, D = SecretDigest, S = RandomState>(Shards<D, T, S>);
 
-/// By what a secret is looked up.
+/// What a secret is looked up by.
 pub(super) trait Digest: Hash + Eq {
     /// The digest of what a client presents.
     fn of(presented: &str) -> Self;
@@ -49,19 +49,19 @@ impl<T: FoundBy<D> + Clone, D: Digest, S: BuildHasher> Digests<T, D, S> {
     }
 
     /// The value of what a client presents; `None` if it is unknown.
-    pub(super) fn get(&self, presented: &str) -> Option<&T> {
-        self.of(&D::of(presented))
+    pub(super) fn find(&self, presented: &str) -> Option<&T> {
+        self.get(&D::of(presented))
+    }
+
+    /// The value of a digest.
+    pub(super) fn get(&self, digest: &D) -> Option<&T> {
+        self.0.get(digest)
     }
 
     /// How many values there are.
     #[cfg(test)]
     pub(super) const fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// The value of a digest.
-    pub(super) fn of(&self, digest: &D) -> Option<&T> {
-        self.0.get(digest)
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
             let wrong = "-".repeat(43 - guessed);
             let presented = format!("{}{wrong}", &guessed_of[..guessed]);
             COMPARISONS.take();
-            assert!(digests.get(&presented).is_none(), "{presented}");
+            assert!(digests.find(&presented).is_none(), "{presented}");
             let counts = COMPARISONS.take();
             (counts.len(), counts.into_iter().max().unwrap_or(0))
         };
@@ -206,7 +206,7 @@ mod tests {
         let mut digests =
             known::<SecretDigest, RandomState>(["one", "two", "two"].map(SecretDigest::of));
         let find = |digests: &Digests<Arc<Known<SecretDigest>>>| {
-            ["one", "two", "three", ""].map(|secret| digests.get(secret).map(|known| known.number))
+            ["one", "two", "three", ""].map(|secret| digests.find(secret).map(|known| known.number))
         };
         assert_eq!(find(&digests), [Some(0), Some(2), None, None]);
         digests.remove(&SecretDigest::of("one"));

@@ -201,9 +201,7 @@ impl Grant {
         self.key.replace(Arc::clone(&key));
         Ok(key)
     }
-}
 
-impl Grant {
     /// The key as it was when it was last looked up.
     pub(crate) fn last_key(&self) -> Arc<ActiveKey> {
         Arc::clone(&self.key.borrow())

@@ -81,7 +81,7 @@ mod tests {
     use nearhead_tenants::{command::Command, limits::TenantLimits, record::KeySettings};
 
     use super::*;
-    use crate::access::scene::{NOW, Scene, limits};
+    use crate::access::scene::{NOW, Scene, limits, requests};
 
     thread_local! {
         /// Words and bytes that were compared.
@@ -154,7 +154,7 @@ mod tests {
             assert_eq!(resolve(&last, &access, "one", now), lets_in, "{now}");
         }
         // Another table holds at once: the same key narrowed, then revoked.
-        scene.key_with("one", tenant, KeySettings::default());
+        scene.key("one", tenant, requests(1));
         access.replace(scene.source(&limits()));
         assert!(resolve(&last, &access, "one", NOW.0));
         scene.run(Command::RevokeKey { id: ids[0] });

@@ -15,7 +15,7 @@ const FAN_OUT: usize = 64;
 
 /// What a value is found by. It never changes.
 pub(super) trait FoundBy<Id> {
-    /// The one of this value.
+    /// What this value is found by.
     fn id(&self) -> &Id;
 }
 
@@ -31,8 +31,7 @@ type Group<T> = Arc<[Shard<T>; FAN_OUT]>;
 /// A map; cloning shares it. A change copies the shard that it is in and the way to it, and leaves
 /// all else to both versions, so its cost does not depend on how many values there are.
 ///
-/// A look-up goes one way through the shards that the id's hash names, and then compares as one in
-/// a hash table does.
+/// The hash of an id chooses the shard, in which a look-up is one in a hash table.
 #[derive(Clone)]
 pub(super) struct Shards<Id, T, S = RandomState> {
     groups: Arc<[Group<T>; FAN_OUT]>,
@@ -54,7 +53,8 @@ impl<Id, T, S: Default> Default for Shards<Id, T, S> {
     }
 }
 
-/// The group and the shard of a hash. A table uses the bits at both ends of it.
+/// The group and the shard of a hash. The hash table of a shard uses the lowest and the highest bits
+/// of it, so these are from the middle.
 const fn place(hash: u64) -> (usize, usize) {
     let bits = (hash >> 32) as usize;
     (bits % FAN_OUT, bits / FAN_OUT % FAN_OUT)

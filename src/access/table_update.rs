@@ -43,16 +43,9 @@ pub struct AccessSource<'a> {
 impl<'a> AccessSource<'a> {
     /// The id of the tenant that a configured key names.
     fn tenant_of(self, key: &ConfiguredKey) -> TenantId {
-        match self.directory.tenant_named(key.tenant.as_str()) {
-            Some(record) => record.id,
-            None => {
-                let tenant = self.configured.tenant(key.tenant.as_str());
-                tenant.map_or_else(
-                    || TenantId::of_configured(key.tenant.as_str()),
-                    |tenant| tenant.id,
-                )
-            }
-        }
+        let name = key.tenant.as_str();
+        let stored = self.directory.tenant_named(name);
+        stored.map_or_else(|| TenantId::of_configured(name), |record| record.id)
     }
 
     /// The name of a tenant that only the configuration names.
@@ -95,7 +88,7 @@ impl<'a> AccessSource<'a> {
     }
 }
 
-/// What is looked at again. Something may be in it twice.
+/// What has to be looked at again. An id may be in it twice.
 #[derive(Default)]
 struct Affected {
     tenants: Vec<TenantId>,
@@ -124,8 +117,8 @@ impl Affected {
         }
     }
 
-    /// What these records are about. Keys that the configuration names have another tenant if one
-    /// of their name comes or goes.
+    /// What these records concern. A configured key changes its tenant when a stored tenant takes or
+    /// loses the name that the key has.
     fn by(changed: &ChangedRecords, table: &KeyTable, source: AccessSource<'_>) -> Self {
         let mut this = Self {
             tenants: changed.tenants.iter().copied().collect(),
@@ -256,6 +249,7 @@ impl<'a> TableUpdate<'a> {
         }
     }
 
+    /// Adds a key, or replaces the one with its id unless that is the same.
     fn put_key(&mut self, record: Arc<KeyRecord>, local_only: Option<LocalOnly>) {
         let (id, digest) = (record.id, record.digest);
         // No key is without its tenant, which was updated before.
@@ -304,14 +298,14 @@ impl<'a> TableUpdate<'a> {
         };
         let digest = known.record.digest;
         self.table.by_id.remove(&id);
-        let by_digest = self.table.by_digest.of(&digest);
+        let by_digest = self.table.by_digest.get(&digest);
         if by_digest.is_some_and(|key| key.record.id == id) {
             self.table.by_digest.remove(&digest);
             self.restore(&digest);
         }
     }
 
-    /// Lets the stored key in whose digest a configured key had.
+    /// Lets in the stored key that has the digest of a configured key which is gone.
     fn restore(&mut self, digest: &SecretDigest) {
         let stored = self.source.directory.key_with(digest);
         if let Some(key) = stored.and_then(|record| self.table.by_id.get(&record.id)) {

@@ -17,7 +17,7 @@ use crate::limits::{
 
 /// The tokens that a worker has verified. Nobody else touches it, so a look-up takes no lock.
 ///
-/// A token that was not used while half of the bound were added is dropped.
+/// A token is dropped if it is not used while [`VERIFIED_TOKENS_MAX`] / 2 others are added.
 ///
 /// # Tokens that are not accepted
 /// A signature is verified before any quota is taken, because a stranger must not use up the quota

@@ -249,7 +249,7 @@ impl Content {
         let by_secret = |number| {
             table
                 .by_digest
-                .get(&secret(number))
+                .find(&secret(number))
                 .map(|key| key.record.id)
         };
         let (tenants, keys) = (&table.tenants, &table.by_id);
@@ -316,7 +316,7 @@ proptest! {
 fn what_the_configuration_names_wins_while_it_does() {
     let mut followed = Followed::new();
     let winner = |followed: &Followed| {
-        let key = followed.table.by_digest.get(&secret(1));
+        let key = followed.table.by_digest.find(&secret(1));
         key.map(|key| (key.record.id == key_id(1), key.tenant.name.to_string()))
     };
     let steps = [
