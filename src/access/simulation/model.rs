@@ -30,10 +30,10 @@ pub(super) const SESSIONS_MAX: usize = 4;
 pub(super) struct Model {
     broken: Option<Rule>,
     now: u64,
-    tenants: BTreeMap<u16, Holder<Limits>>,
+    tenants: BTreeMap<u16, Metered<Limits>>,
     keys: BTreeMap<u16, Key>,
     /// By the first key of each chain of rotations, its quota.
-    chains: BTreeMap<u16, Holder<Quotas>>,
+    chains: BTreeMap<u16, Metered<Quotas>>,
     /// The tenants and the chains of all keys that ever were.
     tenant_of: BTreeMap<u16, u16>,
     chain_of: BTreeMap<u16, u16>,
@@ -44,12 +44,12 @@ pub(super) struct Model {
 
 /// A chain of keys or a tenant with its buckets.
 #[derive(Clone, Debug)]
-struct Holder<T> {
+struct Metered<T> {
     is: T,
     requests: Option<Bucket>,
     units: Option<Bucket>,
-    /// From when on the units of the day count: always, unless a rule is broken.
-    since: u64,
+    /// Whether the units of the day are forgotten, by which a rule is broken.
+    forgets_day: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -69,13 +69,13 @@ struct Session {
     at_open: Settings,
 }
 
-impl<T> Holder<T> {
+impl<T> Metered<T> {
     fn new(is: T, quota: Quotas, now: u64) -> Self {
         Self {
             is,
             requests: quota.requests.map(|rate| Bucket::new(rate, now)),
             units: quota.units.map(|rate| Bucket::new(rate, now)),
-            since: 0,
+            forgets_day: false,
         }
     }
 
@@ -173,18 +173,18 @@ impl Model {
         let now = self.now;
         match step {
             Step::CreateTenant(tenant, limits) => {
-                let holder = Holder::new(limits, with_service(limits), now);
-                self.tenants.insert(tenant, holder);
+                let metered = Metered::new(limits, with_service(limits), now);
+                self.tenants.insert(tenant, metered);
             }
             Step::UpdateTenant(tenant, limits) => {
                 let outlives = self.keeps(Rule::DayOutlivesChange);
-                let holder = self.tenants.get_mut(&tenant)?;
+                let metered = self.tenants.get_mut(&tenant)?;
                 let quota = with_service(limits);
-                if with_service(holder.is) != quota {
-                    *holder = Holder::new(limits, quota, now);
-                    holder.since = if outlives { 0 } else { now };
+                if with_service(metered.is) != quota {
+                    *metered = Metered::new(limits, quota, now);
+                    metered.forgets_day = !outlives;
                 }
-                holder.is = limits;
+                metered.is = limits;
             }
             Step::RemoveTenant(tenant) => {
                 self.tenants.get(&tenant)?;
@@ -203,9 +203,9 @@ impl Model {
                 known.is = settings;
                 let (quota, chain) = (settings.quota, self.chain_of[&key]);
                 if self.chains[&chain].is != quota {
-                    let mut holder = Holder::new(quota, quota, now);
-                    holder.since = if outlives { 0 } else { now };
-                    self.chains.insert(chain, holder);
+                    let mut metered = Metered::new(quota, quota, now);
+                    metered.forgets_day = !outlives;
+                    self.chains.insert(chain, metered);
                 }
                 let of_chain = self.keys.iter_mut();
                 let of_chain = of_chain.filter(|(number, _)| self.chain_of[number] == chain);
@@ -254,8 +254,8 @@ impl Model {
         self.tenant_of.insert(key, tenant);
         self.chain_of.insert(key, chain);
         let quota = settings.quota;
-        let holder = || Holder::new(quota, quota, self.now);
-        self.chains.entry(chain).or_insert_with(holder);
+        let metered = || Metered::new(quota, quota, self.now);
+        self.chains.entry(chain).or_insert_with(metered);
         let made = Key {
             tenant,
             is_revoked: false,
@@ -416,12 +416,12 @@ impl Model {
         let of_chain = |number: u16| self.chain_of[&number] == chain;
         let of_tenant = |number: u16| self.tenant_of[&number] == owner;
         if self.keeps(Rule::QuotaOfKey) {
-            let used = self.used_today(own.since, of_chain);
+            let used = self.used_today(own.forgets_day, of_chain);
             let quota = own.is;
             check(own, quota, used, (requests, now, keeps_rate))?;
         }
         if self.keeps(Rule::QuotaOfTenant) {
-            let used = self.used_today(tenant.since, of_tenant);
+            let used = self.used_today(tenant.forgets_day, of_tenant);
             let quota = with_service(tenant.is);
             check(tenant, quota, used, (requests, now, keeps_rate))?;
         }
@@ -438,7 +438,10 @@ impl Model {
         Ok(())
     }
 
-    fn used_today(&self, since: u64, is_own: impl Fn(u16) -> bool) -> u64 {
+    fn used_today(&self, is_forgotten: bool, is_own: impl Fn(u16) -> bool) -> u64 {
+        if is_forgotten {
+            return 0;
+        }
         let today = match self.keeps(Rule::Renewal) {
             true => self.now / DAY,
             false => START / DAY,
@@ -447,9 +450,7 @@ impl Model {
             .usage
             .iter()
             .filter(|((day, key, _), _)| *day >= today && is_own(*key));
-        let units: u64 = days.map(|(_, (_, units, _))| units).sum();
-        // A broken rule forgets what was used before a change.
-        if since == 0 { units } else { 0 }
+        days.map(|(_, (_, units, _))| units).sum()
     }
 
     fn count(&mut self, key: u16, outcome: &'static str, more: (u64, u64, u64)) {
@@ -463,7 +464,7 @@ impl Model {
 
 /// Whether as many requests fit into a quota, of which so many units were used today.
 fn check<T>(
-    mut holder: Holder<T>,
+    mut metered: Metered<T>,
     quota: Quotas,
     used: u64,
     (requests, now, keeps_rate): (u32, u64, bool),
@@ -474,10 +475,10 @@ fn check<T>(
         let wait = (DAY - now % DAY).div_ceil(1_000);
         return Err(Answer::Exceeded(QuotaKind::UnitsOfDay, most, wait));
     }
-    holder.buckets().for_each(|bucket| bucket.fill(now));
+    metered.buckets().for_each(|bucket| bucket.fill(now));
     let rates = [
-        (holder.requests, QuotaKind::Requests),
-        (holder.units, QuotaKind::Units),
+        (metered.requests, QuotaKind::Requests),
+        (metered.units, QuotaKind::Units),
     ];
     for (bucket, kind) in rates {
         if let Some(bucket) = bucket
