@@ -103,34 +103,29 @@ impl AdminState {
         if !O::READS_USAGE {
             return self.ask(operation, requester).await;
         }
-        let by = requester.clone();
-        let read = |state: Self| async move { state.ask(operation, requester).await };
-        self.in_turn(&by.author, read).await
+        let (state, author) = (self.clone(), requester.author.clone());
+        let read = async move { state.ask(operation, requester).await };
+        self.in_turn(&author, read).await
     }
 
-    /// Reads usage when it is somebody's turn, and until that is done: it goes on although its
-    /// client may go away, so the next one does not begin before.
+    /// Reads usage when it is somebody's turn. It is read to its end even if the client goes away,
+    /// so that the next read does not begin before.
     ///
     /// # Errors
     /// Those of `read`, or too many of theirs wait.
-    pub(super) async fn in_turn<T, F>(
+    pub(super) async fn in_turn<T: 'static>(
         &self,
         author: &Author,
-        read: impl FnOnce(Self) -> F,
-    ) -> Result<T, ApiError>
-    where
-        T: 'static,
-        F: Future<Output = Result<T, ApiError>> + 'static,
-    {
+        read: impl Future<Output = Result<T, ApiError>> + 'static,
+    ) -> Result<T, ApiError> {
         let turn = self.usage_reads.begin(author).await?;
-        let reading = read(self.clone());
-        let read = rt::spawn(async move {
-            let answer = reading.await;
+        let reading = rt::spawn(async move {
+            let answer = read.await;
             drop(turn);
             answer
         });
         // This fails if it panicked.
-        read.await.unwrap_or(Err(ApiError::INTERNAL))
+        reading.await.unwrap_or(Err(ApiError::INTERNAL))
     }
 
     /// Does something at once.

@@ -23,12 +23,12 @@ pub(super) async fn read_usage(
     by: Requester,
 ) -> Result<UsageView, ApiError> {
     let author = by.author.clone();
-    let read = |state: AdminState| async move { read_parts(&state, usage, by).await };
+    let read = read_parts(state.clone(), usage, by);
     state.in_turn(&author, read).await
 }
 
 async fn read_parts(
-    state: &AdminState,
+    state: AdminState,
     usage: GetUsage,
     by: Requester,
 ) -> Result<UsageView, ApiError> {
