@@ -42,25 +42,26 @@ pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
 
 /// The response to a request that is not let in.
 pub(super) fn refuse_entry(refused: Refused) -> HttpResponse {
-    let (status, challenge) = match refused {
-        Refused::Token(TokenError::TooMany { .. }) => (StatusCode::TOO_MANY_REQUESTS, None),
-        Refused::UnknownKey | Refused::WrongSecret | Refused::Token(TokenError::Missing) => {
-            (StatusCode::UNAUTHORIZED, Some(CHALLENGE))
-        }
-        Refused::Token(_) => (StatusCode::UNAUTHORIZED, Some(CHALLENGE_OTHER_TOKEN)),
+    let (status, header) = match refused {
+        Refused::UnknownKey | Refused::WrongSecret | Refused::Token(TokenError::Missing) => (
+            StatusCode::UNAUTHORIZED,
+            Some((header::WWW_AUTHENTICATE, CHALLENGE)),
+        ),
+        Refused::Token(TokenError::TooMany {
+            retry_after_seconds,
+        }) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            Some((header::RETRY_AFTER, retry_after_seconds.into())),
+        ),
+        Refused::Token(_) => (
+            StatusCode::UNAUTHORIZED,
+            Some((header::WWW_AUTHENTICATE, CHALLENGE_OTHER_TOKEN)),
+        ),
         Refused::NotListed(_) | Refused::NotLocal(_) => (StatusCode::FORBIDDEN, None),
     };
     let mut response = refuse(status, &refused.into());
-    let headers = response.headers_mut();
-    if let Some(challenge) = challenge {
-        headers.insert(header::WWW_AUTHENTICATE, challenge);
-    }
-    if let Refused::Token(TokenError::TooMany {
-        retry_after_seconds,
-    }) = refused
-    {
-        let seconds = HeaderValue::from(retry_after_seconds);
-        headers.insert(header::RETRY_AFTER, seconds);
+    if let Some((name, value)) = header {
+        response.headers_mut().insert(name, value);
     }
     response
 }

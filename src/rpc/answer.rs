@@ -106,9 +106,7 @@ impl Answer {
             outcome: Outcome::Ok,
         }
     }
-}
 
-impl Answer {
     /// The same answer, which holds these permits until the client has taken it.
     #[inline]
     pub(crate) fn holding(self, batch: Option<Permit>, large_answer: Option<Permit>) -> Self {
