@@ -11,7 +11,7 @@
 //! | module | content |
 //! |---|---|
 //! | `database` | a file: opens and checks it, brings it to the newest format |
-//! | `records`, `records_1.sql` | tenants, keys and accounts, each with a checksum |
+//! | `records`, `records_1.sql`, `records_2.sql` | tenants, keys and accounts, each with a checksum |
 //! | `audit` | the audit, in the same file |
 //! | `usage`, `usage_1.sql` | usage |
 
