@@ -79,7 +79,7 @@ pub enum Command {
         /// Which one.
         id: KeyId,
     },
-    /// Removes a key that is over.
+    /// Removes an expired or revoked key.
     RemoveKey {
         /// Which one.
         id: KeyId,

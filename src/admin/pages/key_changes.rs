@@ -192,7 +192,7 @@ pub(super) async fn revoke(visit: &Visit<'_>) -> Answer {
     Ok(see_other(&format!("/keys/{id}?done=revoked")))
 }
 
-/// Asks before a key that is over is removed.
+/// Asks before an expired or revoked key is removed.
 pub(super) async fn confirm_removal(visit: &Visit<'_>) -> Answer {
     visit.check_admin()?;
     let key = key_page::get(visit).await?;
@@ -221,7 +221,7 @@ pub(super) async fn confirm_removal(visit: &Visit<'_>) -> Answer {
     })
 }
 
-/// Removes a key that is over.
+/// Removes an expired or revoked key.
 pub(super) async fn remove(visit: &Visit<'_>) -> Answer {
     let id = key_page::id(visit)?;
     visit.run(RemoveKey { id }).await?;

@@ -46,7 +46,7 @@ pub(crate) enum KeyAction {
         /// Whether nobody is asked.
         is_sure: bool,
     },
-    /// Removes some that are over.
+    /// Removes expired or revoked keys.
     Remove {
         /// Which ones.
         keys: Vec<KeyText>,

@@ -12,7 +12,7 @@ use crate::{
     store::StoreError,
 };
 
-/// Removes a key that is over. What it used still counts for its tenant.
+/// Removes an expired or revoked key. What it used still counts for its tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RemoveKey {

@@ -389,7 +389,7 @@ impl Model {
                         Patch::Remove => None,
                         Patch::Set(units) => Some(units),
                     };
-                    // The keys of a chain have one quota, but for those that are over for good.
+                    // The keys of a chain have one quota, but for revoked ones.
                     let chain = self
                         .keys
                         .values_mut()
