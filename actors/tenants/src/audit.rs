@@ -20,6 +20,9 @@ pub const AUDIT_ENTRIES_MAX: u64 = 1_000_000;
 /// Most entries of logins that are kept, so that no number of them takes the place of a change.
 pub const AUDIT_LOGINS_MAX: u64 = 100_000;
 
+/// Most entries of wrong passwords that are kept, so that nobody hides a login behind them.
+pub const AUDIT_REFUSALS_MAX: u64 = 100_000;
+
 /// Most bytes of an entry's detail.
 const DETAIL_BYTES_MAX: usize = 4_096;
 
@@ -137,10 +140,16 @@ impl Verb {
         }
     }
 
-    /// Whether somebody only comes or goes, or tries to: nothing else has changed then.
+    /// Whether somebody only comes or goes: nothing else has changed then.
     #[must_use]
     pub fn is_of_login(&self) -> bool {
-        [Self::LOGIN, Self::LOGIN_REFUSED, Self::LOGOUT].contains(self)
+        [Self::LOGIN, Self::LOGOUT].contains(self)
+    }
+
+    /// Whether somebody was not let in, which anybody can have written as often as they like.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        *self == Self::LOGIN_REFUSED
     }
 
     /// The word.

@@ -17,6 +17,9 @@ const CHANGES_MAX: usize = 10_000;
 /// Most entries of logins, so that no number of them takes the place of a change.
 const LOGINS_MAX: usize = 1_000;
 
+/// Most entries of wrong passwords, so that no number of them takes the place of a login.
+const REFUSALS_MAX: usize = 1_000;
+
 /// A store that ends with the process. It is smaller than others, so that it fits in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
@@ -26,6 +29,7 @@ pub struct MemoryStore {
     sums: [BTreeMap<SumId, Used>; Resolution::ALL.len()],
     changes: Entries,
     logins: Entries,
+    refusals: Entries,
     /// The number of the newest entry.
     last_entry: u64,
 }
@@ -49,9 +53,12 @@ impl TenantStore for MemoryStore {
         }
         for entry in commit.entries {
             self.last_entry += 1;
-            let (entries, most) = match entry.verb.is_of_login() {
-                true => (&mut self.logins, LOGINS_MAX),
-                false => (&mut self.changes, CHANGES_MAX),
+            let (entries, most) = if entry.verb.is_of_login() {
+                (&mut self.logins, LOGINS_MAX)
+            } else if entry.verb.is_refusal() {
+                (&mut self.refusals, REFUSALS_MAX)
+            } else {
+                (&mut self.changes, CHANGES_MAX)
             };
             entries.push_back((AuditNumber(self.last_entry), entry.clone()));
             if entries.len() > most {
@@ -62,7 +69,8 @@ impl TenantStore for MemoryStore {
     }
 
     fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
-        let mut numbered: Vec<_> = self.changes.iter().chain(&self.logins).collect();
+        let all = [&self.changes, &self.logins, &self.refusals];
+        let mut numbered: Vec<_> = all.into_iter().flatten().collect();
         numbered.sort_by_key(|(number, _)| *number);
         let mut found = numbered.into_iter().rev().filter(|(number, entry)| {
             query.before.is_none_or(|before| *number < before)
@@ -143,7 +151,7 @@ impl TenantStore for MemoryStore {
                 sums.pop_first();
             }
         }
-        for entries in [&mut self.changes, &mut self.logins] {
+        for entries in [&mut self.changes, &mut self.logins, &mut self.refusals] {
             let is_over = |(_, entry): &(AuditNumber, AuditEntry)| entry.at.after(AUDIT_KEPT) < now;
             while entries.front().is_some_and(is_over) {
                 entries.pop_front();

@@ -62,13 +62,19 @@ impl SqliteStore {
         })
     }
 
-    /// Opens a store that keeps fewer entries of the audit: this many of changes, and of logins.
+    /// Opens a store that keeps fewer entries of the audit: this many of changes, and as
+    /// many of logins as of wrong passwords.
     pub(super) fn open_with_audit(
         folder: &Path,
         (changes, logins): (u64, u64),
     ) -> Result<Self, StoreError> {
+        let bounds = AuditBounds {
+            changes,
+            logins,
+            refusals: logins,
+        };
         Ok(Self {
-            records: RecordsFile::open(folder, AuditBounds { changes, logins })?,
+            records: RecordsFile::open(folder, bounds)?,
             usage: UsageFile::open(folder)?,
         })
     }

@@ -10,8 +10,8 @@ use super::database::Fault;
 use crate::{
     UnixMillis,
     audit::{
-        AUDIT_ENTRIES_MAX, AUDIT_KEPT, AUDIT_LOGINS_MAX, AuditEntry, AuditNumber, AuditPage,
-        AuditQuery, Author, Detail,
+        AUDIT_ENTRIES_MAX, AUDIT_KEPT, AUDIT_LOGINS_MAX, AUDIT_REFUSALS_MAX, AuditEntry,
+        AuditNumber, AuditPage, AuditQuery, Author, Detail,
     },
     name::Name,
 };
@@ -132,6 +132,7 @@ fn parsed<T: std::str::FromStr<Err: Display>>(text: &str) -> Result<T, Fault> {
 pub(super) struct AuditBounds {
     pub(super) changes: u64,
     pub(super) logins: u64,
+    pub(super) refusals: u64,
 }
 
 impl Default for AuditBounds {
@@ -139,6 +140,7 @@ impl Default for AuditBounds {
         Self {
             changes: AUDIT_ENTRIES_MAX,
             logins: AUDIT_LOGINS_MAX,
+            refusals: AUDIT_REFUSALS_MAX,
         }
     }
 }
@@ -147,7 +149,8 @@ impl Default for AuditBounds {
 #[derive(Clone, Copy)]
 struct Kind {
     index: &'static str,
-    /// The condition of the index: that of [`Verb::is_of_login`], or the opposite.
+    /// The condition of the index: that of [`Verb::is_of_login`] or
+    /// [`Verb::is_refusal`], or of neither.
     condition: &'static str,
 }
 
@@ -158,7 +161,12 @@ const CHANGES: Kind = Kind {
 
 const LOGINS: Kind = Kind {
     index: "audit_login",
-    condition: "verb IN ('login', 'login.refused', 'logout')",
+    condition: "verb IN ('login', 'logout')",
+};
+
+const REFUSALS: Kind = Kind {
+    index: "audit_refusal",
+    condition: "verb = 'login.refused'",
 };
 
 impl Kind {
@@ -222,7 +230,8 @@ pub(super) fn is_expiry_due(
 ) -> Result<bool, Fault> {
     Ok(too_old(connection, now)?.is_some()
         || CHANGES.too_many(connection, bounds.changes)?.is_some()
-        || LOGINS.too_many(connection, bounds.logins)?.is_some())
+        || LOGINS.too_many(connection, bounds.logins)?.is_some()
+        || REFUSALS.too_many(connection, bounds.refusals)?.is_some())
 }
 
 /// Removes some of the oldest entries; whether there are more to remove.
@@ -234,7 +243,11 @@ pub(super) fn expire(
     if let Some(up_to) = too_old(transaction, now)? {
         transaction.execute("DELETE FROM audit WHERE number <= ?1", [up_to])?;
     }
-    for (kind, most) in [(CHANGES, bounds.changes), (LOGINS, bounds.logins)] {
+    for (kind, most) in [
+        (CHANGES, bounds.changes),
+        (LOGINS, bounds.logins),
+        (REFUSALS, bounds.refusals),
+    ] {
         if let Some(up_to) = kind.too_many(transaction, most)? {
             let condition = kind.condition;
             let delete = format!("DELETE FROM audit WHERE number <= ?1 AND {condition}");
@@ -251,10 +264,16 @@ mod tests {
 
     #[test]
     fn the_indexes_have_the_verbs_of_logins() {
-        let verbs = Verb::ALL.iter().filter(|verb| verb.is_of_login());
-        let verbs: Vec<_> = verbs.map(|verb| format!("'{verb}'")).collect();
-        let verbs = verbs.join(", ");
+        let list = |is_one: fn(&Verb) -> bool| {
+            let verbs = Verb::ALL.iter().filter(|verb| is_one(verb));
+            let verbs: Vec<_> = verbs.map(|verb| format!("'{verb}'")).collect();
+            verbs.join(", ")
+        };
+        let verbs = list(Verb::is_of_login);
         assert_eq!(LOGINS.condition, format!("verb IN ({verbs})"));
+        let verbs = list(Verb::is_refusal);
+        assert_eq!(REFUSALS.condition, format!("verb = {verbs}"));
+        let verbs = list(|verb| verb.is_of_login() || verb.is_refusal());
         assert_eq!(CHANGES.condition, format!("verb NOT IN ({verbs})"));
     }
 }

@@ -27,7 +27,11 @@ const SCHEMA: Schema = Schema {
     file: "tenants.sqlite",
     content: "its tenants, keys and administrators",
     application_id: 0x6e68_746e,
-    migrations: &[include_str!("records_1.sql"), include_str!("records_2.sql")],
+    migrations: &[
+        include_str!("records_1.sql"),
+        include_str!("records_2.sql"),
+        include_str!("records_3.sql"),
+    ],
     synchronous: "FULL",
     // The audit is long, and nobody is let in by it.
     checked: &["state", "tenant", "key", "account", "login", "token"],

@@ -141,11 +141,11 @@ fn logins_take_no_place_of_changes() {
             let (logins, changes): (Vec<_>, Vec<_>) = page
                 .entries
                 .into_iter()
-                .partition(|(_, entry)| entry.verb.is_of_login());
+                .partition(|(_, entry)| entry.verb.is_of_login() || entry.verb.is_refusal());
             (changes, logins)
         };
         let (first, _) = add(&Verb::KEY_REVOKE, 3);
-        for verb in [Verb::LOGIN, Verb::LOGIN_REFUSED, Verb::LOGOUT] {
+        for verb in [Verb::LOGIN, Verb::LOGOUT] {
             let (changes, logins) = add(&verb, 3 * logins_max);
             assert_eq!(changes, first, "{verb}");
             assert_eq!(logins.len(), logins_max);
@@ -154,9 +154,17 @@ fn logins_take_no_place_of_changes() {
                 "the newest stay"
             );
         }
+        // Wrong passwords take no place of logins: they would hide one.
+        let (changes, logins) = add(&Verb::LOGIN_REFUSED, 3 * logins_max);
+        assert_eq!(changes, first);
+        let (refused, logins): (Vec<_>, Vec<_>) = logins
+            .into_iter()
+            .partition(|(_, entry)| entry.verb.is_refusal());
+        assert_eq!((refused.len(), logins.len()), (logins_max, logins_max));
         // Changes have a bound of their own, and take no place of logins.
         let (changes, logins) = add(&Verb::KEY_UPDATE, 2 * changes_max);
-        assert_eq!((changes.len(), logins.len()), (changes_max, logins_max));
+        let expected = (changes_max, 2 * logins_max);
+        assert_eq!((changes.len(), logins.len()), expected);
         let last = Some(AuditNumber((3 + 9 * logins_max + 2 * changes_max) as u64));
         assert_eq!(changes.first().map(|(number, _)| *number), last);
     }

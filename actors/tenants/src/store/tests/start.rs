@@ -452,7 +452,8 @@ fn an_older_format_is_brought_up_to_date() {
     let entries = store.audit(&query).unwrap();
     drop(store);
     let raw = Connection::open(folder.file(RECORDS)).unwrap();
-    let older = "DROP INDEX audit_login; DROP INDEX audit_change; PRAGMA user_version = 1";
+    let older = "DROP INDEX audit_login; DROP INDEX audit_refusal; DROP INDEX audit_change;
+                 PRAGMA user_version = 1";
     raw.execute_batch(older).unwrap();
     drop(raw);
     let mut store = folder.open().unwrap();
