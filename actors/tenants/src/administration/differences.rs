@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::SecretView;
 use crate::{
     audit::Detail,
     record::{BesideSecret, KeyRecord, KeySettings, TenantRecord},
@@ -14,7 +13,7 @@ use crate::{
 pub(super) fn audited(settings: &KeySettings) -> Value {
     let mut audited = json!({"allow": settings.allow, "quota": settings.quota});
     if let Some(secret) = &settings.secret {
-        audited["secret"] = json!(SecretView::from(&**secret));
+        audited["secret"] = view(secret);
     }
     if !settings.public_keys.is_empty() {
         let kids: Vec<_> = settings.public_keys.iter().map(|key| &key.kid).collect();
@@ -23,14 +22,19 @@ pub(super) fn audited(settings: &KeySettings) -> Value {
     audited
 }
 
+/// What the audit has of a secret.
+fn view(secret: &BesideSecret) -> Value {
+    json!({"required": secret.is_required, "exempts": secret.exempts})
+}
+
 /// What differs in two states of a key.
 pub(super) fn of_keys(before: &KeyRecord, after: &KeyRecord) -> Detail {
     let (old, new) = (&before.settings, &after.settings);
     let mut settings = members_of(audited(old), audited(new));
     // Another secret, or another public key of the same name, looks the same.
     if old.secret != new.secret {
-        let view = |secret: &Option<Box<BesideSecret>>| secret.as_deref().map(SecretView::from);
-        let changed = old_and_new(&json!(view(&old.secret)), &json!(view(&new.secret)));
+        let view = |secret: &Option<Box<BesideSecret>>| json!(secret.as_deref().map(view));
+        let changed = old_and_new(&view(&old.secret), &view(&new.secret));
         settings.insert("secret".to_owned(), changed);
     }
     if old.public_keys != new.public_keys {

@@ -334,8 +334,8 @@ impl Administration {
         self.used_today_of(UsageOf::All, now)
     }
 
-    /// Units that these keys with their chains, and all keys of these tenants, have used since 00:00
-    /// UTC.
+    /// Units that these keys with their chains, and all keys of these tenants, have used since
+    /// 00:00 UTC.
     ///
     /// # Errors
     /// The store cannot be read.
