@@ -240,9 +240,9 @@ pub(crate) const VERIFIED_TOKENS_MAX: usize = 4_096;
 /// from there has to wait: pages of an office whose tokens have ended at once.
 pub(crate) const TOKEN_REFUSALS_MAX: u32 = 20;
 
-/// Time after which one more is verified. With [`TOKEN_NETWORKS_MAX`] and
-/// [`TOKEN_KEYS_MAX`], strangers cause at most 577 verifications a second and worker: some 5% of its
-/// time with ES256, a quarter with RSA keys of 8,192 bits.
+/// Time after which one more is verified. With [`TOKEN_NETWORKS_MAX`] and [`TOKEN_KEYS_MAX`],
+/// strangers cause at most 577 verifications a second and worker: some 5% of its time with ES256,
+/// a quarter with RSA keys of 8,192 bits.
 pub(crate) const TOKEN_REFUSAL_EVERY: Duration = Duration::from_secs(1);
 
 /// Networks, each of one key, whose tokens are counted one by one on a worker. Beyond that, all
