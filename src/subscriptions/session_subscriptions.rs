@@ -9,7 +9,7 @@ use std::{
 
 use alloy_primitives::B256;
 use nearhead_chain::window::{Cursor, Snapshot};
-use nearhead_tenants::allowlists::{Allowlists, ListKind};
+use nearhead_tenants::allowlists::ListKind;
 
 use super::{
     bookmark::Bookmark,
@@ -20,7 +20,7 @@ use super::{
     subscription_number::SubscriptionNumber,
 };
 use crate::{
-    access::SubscriptionPermit,
+    access::{ActiveKey, SubscriptionPermit},
     limits::{
         CATCH_UP_STEPS, FILTER_VALUES_PER_WORKER, SESSION_FILTER_VALUES_MAX,
         SESSION_SUBSCRIPTIONS_MAX,
@@ -40,6 +40,8 @@ pub(crate) struct SessionSubscriptions {
     filter_values: Cell<usize>,
     /// Whether the hub wakes the session after the next change of the head.
     waits_for_change: Cell<bool>,
+    /// The key that may have all of them; `None` if one was added since.
+    checked_for: RefCell<Option<Arc<ActiveKey>>>,
 }
 
 struct Subscription {
@@ -91,6 +93,7 @@ impl SessionSubscriptions {
             behind: RefCell::default(),
             filter_values: Cell::new(0),
             waits_for_change: Cell::new(false),
+            checked_for: RefCell::new(None),
         }
     }
 
@@ -131,6 +134,8 @@ impl SessionSubscriptions {
             permit: None,
         };
         self.by_id.borrow_mut().insert(id.clone(), subscription);
+        // Its request may have been let in by lists that have changed since.
+        self.checked_for.take();
         self.hub.metrics.subscriptions.inc();
         Ok(id)
     }
@@ -162,14 +167,20 @@ impl SessionSubscriptions {
         true
     }
 
-    /// Checks that a key with these lists may have all of them.
+    /// Checks that a key may have all of them, unless that was checked before.
     ///
     /// # Errors
     /// A list that does not allow one.
-    pub(crate) fn check(&self, allow: &Allowlists) -> Result<(), ListKind> {
-        let by_id = self.by_id.borrow();
+    pub(crate) fn check(&self, key: Arc<ActiveKey>) -> Result<(), ListKind> {
+        let mut checked_for = self.checked_for.borrow_mut();
+        if checked_for.as_ref().is_some_and(|of| Arc::ptr_eq(of, &key)) {
+            return Ok(());
+        }
+        let (by_id, allow) = (self.by_id.borrow(), &key.record.settings.allow);
         let mut all = by_id.values();
-        all.try_for_each(|subscription| subscription.kind.check(allow))
+        all.try_for_each(|subscription| subscription.kind.check(allow))?;
+        *checked_for = Some(key);
+        Ok(())
     }
 
     /// Takes a subscription off the hub's lists, because its session had no room or changes were

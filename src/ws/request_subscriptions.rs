@@ -52,7 +52,6 @@ impl RequestSession for RequestSubscriptions {
         let subscriptions = &self.session.subscriptions;
         let id = subscriptions.subscribe(kind, since, snapshot)?;
         subscriptions.keep(&id, permit);
-        self.session.subscription_added();
         self.ids.borrow_mut().push(id.clone());
         Ok(id)
     }

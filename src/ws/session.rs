@@ -21,7 +21,7 @@ use super::{
     shared::SessionsShared,
 };
 use crate::{
-    access::{ActiveKey, Grant, Now, Refused, SessionPermit},
+    access::{Grant, Now, Refused, SessionPermit},
     connections::{ConnectionHandle, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
@@ -100,8 +100,6 @@ pub(crate) struct Session {
     taken_at: Cell<Tick>,
     /// Its right to be answered.
     pub(super) grant: Grant,
-    /// The key that may have all subscriptions; `None` if one was added since.
-    subscriptions_of: RefCell<Option<Arc<ActiveKey>>>,
     _permit: SessionPermit,
 }
 
@@ -134,7 +132,6 @@ impl Session {
             notified: Cell::default(),
             taken_at: Cell::new(now),
             grant,
-            subscriptions_of: RefCell::new(None),
             _permit: permit,
         }
     }
@@ -404,24 +401,12 @@ impl Session {
             return;
         }
         let checked = self.grant.key(now).and_then(|key| {
-            let mut checked_for = self.subscriptions_of.borrow_mut();
-            let is_checked = checked_for.as_ref().is_some_and(|of| Arc::ptr_eq(of, &key));
-            if !is_checked {
-                let checked = self.subscriptions.check(&key.record.settings.allow);
-                checked.map_err(Refused::NotListed)?;
-                *checked_for = Some(key);
-            }
-            Ok(())
+            let checked = self.subscriptions.check(key);
+            checked.map_err(Refused::NotListed)
         });
         if let Err(refused) = checked {
             self.close(CloseReason::of(refused));
         }
-    }
-
-    /// Notes that there is another subscription. Its request may have been let in by lists that
-    /// have changed since.
-    pub(super) fn subscription_added(&self) {
-        self.subscriptions_of.take();
     }
 
     /// Stops reading new messages, and closes once all requests in flight are answered.
