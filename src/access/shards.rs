@@ -53,8 +53,8 @@ impl<Id, T, S: Default> Default for Shards<Id, T, S> {
     }
 }
 
-/// The group and the shard of a hash. The hash table of a shard uses the lowest and the highest bits
-/// of it, so these are from the middle.
+/// The group and the shard of a hash. The hash table of a shard uses the lowest and the highest
+/// bits of it, so these are from the middle.
 const fn place(hash: u64) -> (usize, usize) {
     let bits = (hash >> 32) as usize;
     (bits % FAN_OUT, bits / FAN_OUT % FAN_OUT)

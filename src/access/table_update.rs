@@ -117,8 +117,8 @@ impl Affected {
         }
     }
 
-    /// What these records concern. A configured key changes its tenant when a stored tenant takes or
-    /// loses the name that the key has.
+    /// What these records concern. A configured key changes its tenant when a stored tenant takes
+    /// or loses the name that the key has.
     fn by(changed: &ChangedRecords, table: &KeyTable, source: AccessSource<'_>) -> Self {
         let mut this = Self {
             tenants: changed.tenants.iter().copied().collect(),

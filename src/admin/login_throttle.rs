@@ -23,8 +23,8 @@ use crate::{
 /// A bound on an account alone would let anybody keep its owner out. So a network from which
 /// somebody has logged in to the account has a count of its own there, and what strangers do is no
 /// concern of it. All of these networks share a bound on the account, and so do all others, so that
-/// many of them guess no faster than some. (OWASP describes the same with a cookie in place of the network; programs that
-/// log in keep none.)
+/// many of them guess no faster than some. (OWASP describes the same with a cookie in place of the
+/// network; programs that log in keep none.)
 #[derive(Debug)]
 pub(super) struct LoginThrottle {
     known: KnownNetworks,

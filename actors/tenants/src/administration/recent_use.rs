@@ -2,12 +2,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Administration, StoreCall};
 use crate::{
     UnixMillis,
     id::KeyId,
-    store::StoreError,
-    usage::{GroupBy, OK_LABEL, Resolution, UsageCell, UsageOf, UsageQuery, UsageRow, Used},
+    usage::{OK_LABEL, Resolution, UsageCell, UsageRow, Used},
 };
 
 const HOUR: Resolution = Resolution::Hour;
@@ -34,9 +32,9 @@ impl Last24h {
     }
 }
 
-/// What all keys used in the last 24 hours. To read this takes seconds if there is much usage, so it
-/// is read an hour at a time, with other work in between, and then follows what is added. It is read
-/// again when an hour is over.
+/// What all keys used in the last 24 hours. To read this takes seconds if there is much usage, so
+/// that it is read an hour at a time while others have their turn, and then follows what is added.
+/// It is read again when an hour is over.
 #[derive(Debug, Default)]
 pub(super) struct RecentUse {
     whole: Option<Sums>,
@@ -49,7 +47,7 @@ pub(super) struct RecentUse {
 struct Sums {
     /// The first hour.
     from: UnixMillis,
-    /// Hours that begin here or later were not read yet. The end of time if all were read.
+    /// Hours that begin here or later are not in them yet. The end of time if they are whole.
     to: UnixMillis,
     used: HashMap<KeyId, Last24h>,
 }
@@ -127,47 +125,5 @@ impl RecentUse {
             partial.to = UnixMillis(u64::MAX);
             self.whole = self.partial.take();
         }
-    }
-}
-
-impl Administration {
-    /// Whether it is known what all keys used in the last 24 hours. While the store cannot be read,
-    /// this is true as well: then the operation fails, instead of waiting.
-    #[must_use]
-    pub fn knows_recent_use(&self, now: UnixMillis) -> bool {
-        self.recent.known(now).is_some() || self.failures.contains_key(&StoreCall::Read)
-    }
-
-    /// Reads a part of what all keys used in the last 24 hours; whether there is more to read.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn read_recent_use(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
-        let Some(hour) = self.recent.next(now) else {
-            return Ok(false);
-        };
-        let query = UsageQuery {
-            of: UsageOf::All,
-            resolution: HOUR,
-            from: hour,
-            to: hour.after(HOUR.period()),
-            by: GroupBy {
-                key: true,
-                outcome: true,
-                ..GroupBy::default()
-            },
-            rows_max: usize::MAX,
-        };
-        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
-        self.recent.read(hour, &answer.rows, now);
-        Ok(self.recent.is_partial())
-    }
-
-    /// Reads what all keys used in the last 24 hours, if that is not known.
-    pub(super) fn find_recent_use(&mut self, now: UnixMillis) -> Result<(), StoreError> {
-        if self.recent.known(now).is_none() {
-            while self.read_recent_use(now)? {}
-        }
-        Ok(())
     }
 }

@@ -300,9 +300,17 @@ impl Administration {
         keys: Vec<KeyId>,
         now: UnixMillis,
     ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
-        if keys.is_empty() {
-            return Ok(HashMap::new());
+        match keys.is_empty() {
+            true => Ok(HashMap::new()),
+            false => self.last_24h_of(keys, now),
         }
+    }
+
+    fn last_24h_of(
+        &mut self,
+        keys: Vec<KeyId>,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
         let query = UsageQuery {
             of: UsageOf::Keys(keys),
             resolution: Resolution::Hour,
@@ -383,6 +391,48 @@ impl Administration {
         Ok(used
             .filter_map(|row| Some((row.key?, row.used.units)))
             .collect())
+    }
+}
+
+impl Administration {
+    /// Whether it is known what all keys used in the last 24 hours, by which a list is sorted. If
+    /// the store fails, a list has to say so.
+    #[must_use]
+    pub fn knows_recent_use(&self, now: UnixMillis) -> bool {
+        self.recent.known(now).is_some() || self.failures.contains_key(&StoreCall::Read)
+    }
+
+    /// Reads a part of what all keys used in the last 24 hours. Says whether there is more to read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn read_recent_use(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        let Some(hour) = self.recent.next(now) else {
+            return Ok(false);
+        };
+        let query = UsageQuery {
+            of: UsageOf::All,
+            resolution: Resolution::Hour,
+            from: hour,
+            to: hour.after(Resolution::Hour.period()),
+            by: GroupBy {
+                key: true,
+                outcome: true,
+                ..GroupBy::default()
+            },
+            rows_max: usize::MAX,
+        };
+        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
+        self.recent.read(hour, &answer.rows, now);
+        Ok(self.recent.is_partial())
+    }
+
+    /// Reads what all keys used in the last 24 hours, if that is not known.
+    pub(super) fn find_recent_use(&mut self, now: UnixMillis) -> Result<(), StoreError> {
+        if self.recent.known(now).is_none() {
+            while self.read_recent_use(now)? {}
+        }
+        Ok(())
     }
 }
 
