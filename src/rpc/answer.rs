@@ -13,7 +13,7 @@ use crate::{
 /// The answer to one request body.
 ///
 /// It is moved a dozen times on its way to the client, so what few answers have is boxed, and
-/// [`ANSWER_BYTES_MAX`] bounds its size.
+/// `ANSWER_BYTES_MAX` bounds its size.
 #[derive(Debug)]
 pub struct Answer {
     /// The reply; `None` if the body had only notifications.
