@@ -121,8 +121,8 @@ impl ActiveKey {
 
     /// Charges units beyond those that were taken.
     pub(crate) fn charge(&self, units: u64, now: Now) {
-        for meter in self.meters() {
-            meter.charge(units, now);
+        if units > 0 {
+            self.meters().for_each(|meter| meter.charge(units, now));
         }
     }
 
@@ -130,11 +130,6 @@ impl ActiveKey {
     pub(crate) fn remaining(&self, now: Now) -> Option<Remaining> {
         let left = |meter: &Option<Arc<Meter>>| meter.as_ref()?.remaining(now);
         scarcest(left(&self.meter), left(&self.tenant.meter))
-    }
-
-    /// Whether anything is counted.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.meters().next().is_some()
     }
 
     fn meters(&self) -> impl Iterator<Item = &Meter> {

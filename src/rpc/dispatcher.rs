@@ -65,7 +65,7 @@ impl Dispatcher {
         let answer = self.answer_body(key, body, now, session);
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
-        let received = Received::new(body.len(), 1, now.instant);
+        let received = Received::new(body.len(), 1, now);
         caught.unwrap_or_else(|Panicked| {
             self.refuse(
                 key,
@@ -89,20 +89,15 @@ impl Dispatcher {
         if let Err(exceeded) = key.take(requests, now) {
             let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
             let error = RpcError::QuotaExceeded(exceeded);
-            let received = Received::new(body.len(), requests, now.instant);
+            let received = Received::new(body.len(), requests, now);
             return Answer {
                 remaining: key.remaining(now),
                 ..self.refuse(key, id, &error, 0, received)
             };
         }
-        let received = Received::new(body.len(), requests, now.instant);
+        let received = Received::new(body.len(), requests, now);
         let mut answer = self.answer_parsed(key, parsed, received, session).await;
-        // A unit of each request was taken before it was answered, also if all are refused.
-        let taken = u64::from(requests);
-        if key.is_metered() {
-            key.charge(answer.units.saturating_sub(taken), now);
-            answer.remaining = key.remaining(now);
-        }
+        answer.remaining = key.remaining(now);
         answer
     }
 
@@ -164,7 +159,8 @@ impl Dispatcher {
         self.worker.resources().admission.panics()
     }
 
-    /// Counts a request with this key, or an item of a batch, that was answered or refused.
+    /// Counts a request with this key, or an item of a batch, that was answered or refused, and
+    /// charges its units. A client that leaves before the end of its batch pays for what was done.
     fn count(
         &self,
         key: &ActiveKey,
@@ -174,7 +170,9 @@ impl Dispatcher {
         received: Received,
         bytes_out: usize,
     ) {
-        let took = received.at.elapsed();
+        let took = received.at.instant.elapsed();
+        // A unit of each request was taken before it was answered, also if all are refused.
+        key.charge(units.saturating_sub(received.minimum_units()), received.at);
         self.metrics.method(method).answered(outcome, took);
         let method = method.unwrap_or(METHODS.len());
         self.usage.request(
@@ -286,7 +284,7 @@ impl Dispatcher {
         let mut is_full = false;
         let mut units = 0;
         for item in items {
-            let item_received = Received::new(item.get().len(), 1, Instant::now());
+            let item_received = received.item(item.get().len());
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
                 let method = find(&call.method, context.methods());
@@ -417,16 +415,22 @@ struct Received {
     bytes: usize,
     /// How many requests it has, for each of which a unit is taken.
     requests: u32,
-    at: Instant,
+    at: Now,
 }
 
 impl Received {
-    const fn new(bytes: usize, requests: u32, at: Instant) -> Self {
+    const fn new(bytes: usize, requests: u32, at: Now) -> Self {
         Self {
             bytes,
             requests,
             at,
         }
+    }
+
+    /// An item of it, which is answered from now on.
+    fn item(self, bytes: usize) -> Self {
+        let instant = Instant::now();
+        Self::new(bytes, 1, Now { instant, ..self.at })
     }
 
     /// What it costs at least.

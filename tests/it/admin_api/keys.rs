@@ -179,6 +179,32 @@ fn a_rotation_multiplies_no_quota() {
     check("the second", &status(&server, &second), &402);
 }
 
+/// A client that leaves before the end of its batch has used what was answered.
+#[test]
+fn a_batch_that_is_cut_off_is_charged() {
+    const ITEMS: usize = 60;
+    let server = Server::start(&STILL);
+    let mut admin = Admin::start(&server);
+    admin.tenant("Acme");
+    // More than a unit for each item, less than the first item costs beside them.
+    let settings = json!({"quota": {"unitsPerDay": 1_100}});
+    let body = json!({"tenant": "Acme", "name": "wallet", "settings": settings});
+    let (_, key) = id_and_key(&admin.done("POST", "/keys", &body, 201));
+    let slots: Vec<_> = (0..1_024).map(|slot| format!("{slot:#x}")).collect();
+    let params = json!([
+        "0xde00000000000000000000000000000000000001",
+        slots,
+        "latest"
+    ]);
+    let item = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getProof", "params": params});
+    let mut session = Client::open(server.address, &format!("/ws/v3/{key}"));
+    session.text(&Value::from(vec![item; ITEMS]).to_string());
+    let answered = "nearhead_requests_total{method=\"eth_getProof\",outcome=\"ok\"}";
+    wait_until("an item is answered", || server.metric(answered) >= 1.0);
+    drop(session);
+    check("the next request", &status(&server, &key), &402);
+}
+
 /// What somebody has changed since it was read is not changed back.
 #[test]
 fn a_change_of_an_older_version_is_refused() {
