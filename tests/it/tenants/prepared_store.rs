@@ -97,6 +97,7 @@ impl PreparedStore {
     }
 
     /// Adds usage.
+    #[cfg(feature = "all-tests")]
     pub(crate) fn usage(&mut self, cells: Vec<UsageCell>) {
         self.usage.extend(cells);
     }
