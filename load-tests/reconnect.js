@@ -1,5 +1,5 @@
 // Sessions that are all cut at the same moment and connect again at once, again and again; each
-// reads and subscribes anew. `load-tests/run reconnect` starts nearhead and runs this.
+// reads and subscribes again. `load-tests/run reconnect` starts nearhead and runs this.
 import { WebSocket } from 'k6/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';

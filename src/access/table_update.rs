@@ -280,9 +280,11 @@ impl<'a> TableUpdate<'a> {
         }
         let meter = |id| self.table.by_id.get(&id)?.meter();
         let chain = || self.source.directory.chain(record.chain());
-        let replaced = chain().find(|other| other.replaced_by == Some(record.id));
-        let replaced = replaced.and_then(|other| meter(other.id));
-        let found = meter(record.id).or(replaced);
+        let of_replaced = || {
+            let replaced = chain().find(|other| other.replaced_by == Some(record.id))?;
+            meter(replaced.id)
+        };
+        let found = meter(record.id).or_else(of_replaced);
         // A key that was revoked does not follow its chain any more.
         let chain = chain().filter(|other| other.revoked.is_none());
         let mut of_chain = chain.filter_map(|other| meter(other.id));

@@ -141,7 +141,7 @@ fn a_replaced_table_keeps_the_counters_of_those_that_stay() {
     assert!(caps.take(&a.tenant).is_none());
     drop(permit);
 
-    // b comes back, and begins anew.
+    // b comes back, and begins again.
     scene.configured = configured([("b", "b1")]).into_iter().collect();
     access.replace(scene.source(&limits()));
     assert_eq!(access.resolve("b1", NOW).unwrap().take(2, now), Ok(()));

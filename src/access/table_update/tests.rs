@@ -206,7 +206,7 @@ impl Followed {
     }
 
     /// The table of the same, made from nothing.
-    fn anew(&self) -> KeyTable {
+    fn rebuilt(&self) -> KeyTable {
         TableUpdate::all(&KeyTable::default(), self.scene.source(&self.limits))
     }
 }
@@ -303,7 +303,8 @@ proptest! {
             let before = followed.table.clone();
             let shown = format!("{step:?}");
             followed.take(step);
-            let (found, expected) = (Content::of(&followed.table), Content::of(&followed.anew()));
+            let found = Content::of(&followed.table);
+            let expected = Content::of(&followed.rebuilt());
             prop_assert_eq!(found, expected, "after {}", shown);
             check_counters(&before, &followed.table);
         }

@@ -35,6 +35,14 @@ fn new_key(number: u8) -> NewKey {
     }
 }
 
+fn rotate(id: u8, by: u8, old_expires: u64) -> Command {
+    Command::RotateKey {
+        id: key_id(id),
+        key: new_key(by),
+        old_expires: UnixMillis(old_expires),
+    }
+}
+
 fn create_tenant(number: u8, named: &str) -> Command {
     Command::CreateTenant {
         id: tenant_id(number),
@@ -171,11 +179,6 @@ fn refused_commands_change_nothing() {
 #[test]
 fn a_rotation_makes_a_second_key_and_the_first_one_ends() {
     let mut directory = directory();
-    let rotate = |id, by, old_expires| Command::RotateKey {
-        id: key_id(id),
-        key: new_key(by),
-        old_expires: UnixMillis(old_expires),
-    };
     directory.run(rotate(1, 4, 5_000), NOW).unwrap();
     directory.run(rotate(2, 5, 5_000), NOW).unwrap();
     let ends = |number| directory.key(key_id(number)).unwrap().expires;
@@ -194,11 +197,6 @@ fn a_rotation_makes_a_second_key_and_the_first_one_ends() {
 #[test]
 fn one_key_of_a_chain_overlaps_another() {
     let mut directory = directory();
-    let rotate = |id, by, old_expires| Command::RotateKey {
-        id: key_id(id),
-        key: new_key(by),
-        old_expires: UnixMillis(old_expires),
-    };
     directory.run(rotate(1, 4, 5_000), NOW).unwrap();
     let overlap = |key, other, ends: Option<u64>| CommandError::Overlap {
         key: key_id(key),
@@ -363,7 +361,7 @@ fn any_command() -> impl Strategy<Value = Command> {
 proptest! {
     /// The indexes agree with the records, no revoked key comes back while it stays, a chain has
     /// one quota, no rotation adds to two keys of a chain that let clients in, and a directory that
-    /// reads all records anew is the same.
+    /// reads all records again is the same.
     #[test]
     fn indexes_agree_with_records(
         commands in prop::collection::vec((any_command(), 0_u64..4_000), 1..60)

@@ -176,24 +176,29 @@ fn a_breakdown_is_written_as_it_is_read() {
     }
 }
 
+/// A request of a method by Alice's key.
+fn one_request(scene: &Scene, minutes_ago: u64, method: String) -> UsageCell {
+    UsageCell {
+        minute: UnixMillis(NOW.0 - minutes_ago * MINUTE),
+        key: scene.alice.view.id,
+        tenant: None,
+        method: method.into(),
+        outcome: "ok".into(),
+        last: NOW,
+        used: Used {
+            requests: 1,
+            ..Used::default()
+        },
+    }
+}
+
 /// An answer that would have too many rows says so, and has no sum that lacks a part.
 #[test]
 fn rows_are_bounded() {
     let mut scene = Scene::new();
     let cells: Vec<_> = (0..150)
         .flat_map(|method| (1..=600).map(move |minute| (method, minute)))
-        .map(|(method, minute)| UsageCell {
-            minute: UnixMillis(NOW.0 - minute * MINUTE),
-            key: scene.alice.view.id,
-            tenant: None,
-            method: format!("method {method:03}").into(),
-            outcome: "ok".into(),
-            last: NOW,
-            used: Used {
-                requests: 1,
-                ..Used::default()
-            },
-        })
+        .map(|(method, minute)| one_request(&scene, minute, format!("method {method:03}")))
         .collect();
     scene.administration.add_usage(&cells).unwrap();
     let view = scene.done(of_json::<GetUsage>(
@@ -213,17 +218,13 @@ fn rows_are_bounded() {
 fn groups_in_parts_are_bounded() {
     let mut scene = Scene::new();
     let cells: Vec<_> = (0..65_000_u64)
-        .map(|method| UsageCell {
-            minute: UnixMillis(NOW.0 - (1 + method * 7 % 30) * MINUTE),
-            key: scene.alice.view.id,
-            tenant: None,
-            method: format!("method {:05}", method % 64_000).into(),
-            outcome: "ok".into(),
-            last: NOW,
-            used: Used {
-                requests: 1,
-                ..Used::default()
-            },
+        .map(|method| {
+            let minutes_ago = 1 + method * 7 % 30;
+            one_request(
+                &scene,
+                minutes_ago,
+                format!("method {:05}", method % 64_000),
+            )
         })
         .collect();
     scene.administration.add_usage(&cells).unwrap();
