@@ -62,7 +62,7 @@ pub(super) struct Group<'a> {
 enum AnyOf<'a> {
     /// Addresses, or topics at one position.
     Values(&'a TermSet),
-    /// All pairs of these addresses and these topics.
+    /// All pairs of a term of the one and a term of the other.
     Pairs(&'a TermSet, &'a TermSet),
 }
 
@@ -115,28 +115,40 @@ impl TermSet {
 impl<'a> Query<'a> {
     /// The query of these terms.
     ///
-    /// It combines addresses and topics into pairs, at most twice as many as the filter has terms.
-    /// The postings find a pair in one look-up, however many logs have only its address or only its
-    /// topic, and most filters name an address and an event.
+    /// It combines terms of two fields into pairs, at most twice as many as the filter has terms.
+    /// The postings find a pair in one look-up, however many logs have only one of its values. Most
+    /// filters name an address and an event, so that an address is a part of each pair if there is
+    /// one.
     pub(super) fn new(terms: &'a FilterTerms) -> Self {
         let FilterTerms { addresses, topics } = terms;
-        let mut groups = Vec::with_capacity(1 + topics.len());
         let topic_terms: usize = topics.iter().map(TermSet::len).sum();
         let mut pairs_left = 2 * (addresses.len() + topic_terms);
-        let mut has_pairs = false;
-        let fields = Field::TOPICS.into_iter().zip(Field::PAIRS).zip(topics);
-        for ((topic, pair), topics) in fields.filter(|(_, topics)| topics.len() > 0) {
-            let pairs = addresses.len() * topics.len();
-            if pairs > 0 && pairs <= pairs_left {
+        let terms_of = |field: Field| match (field as usize).checked_sub(Field::Topic0 as usize) {
+            Some(position) => topics.get(position).filter(|topics| topics.len() > 0),
+            None => (addresses.len() > 0).then_some(addresses),
+        };
+        let mut groups = Vec::new();
+        let mut is_paired = [false; 1 + Field::TOPICS.len()];
+        for (pair, parts) in Field::PAIRS {
+            let [Some(first), Some(second)] = parts.map(terms_of) else {
+                continue;
+            };
+            let pairs = first.len() * second.len();
+            let is_wanted = parts[0] == Field::Address || addresses.len() == 0;
+            if is_wanted && pairs <= pairs_left {
                 pairs_left -= pairs;
-                has_pairs = true;
-                groups.push(Group::new(pair, AnyOf::Pairs(addresses, topics)));
-            } else {
-                groups.push(Group::new(topic, AnyOf::Values(topics)));
+                for field in parts {
+                    is_paired[field as usize] = true;
+                }
+                groups.push(Group::new(pair, AnyOf::Pairs(first, second)));
             }
         }
-        if addresses.len() > 0 && !has_pairs {
-            groups.push(Group::new(Field::Address, AnyOf::Values(addresses)));
+        for field in [Field::Address].into_iter().chain(Field::TOPICS) {
+            if let Some(terms) = terms_of(field)
+                && !is_paired[field as usize]
+            {
+                groups.push(Group::new(field, AnyOf::Values(terms)));
+            }
         }
         // Groups of few terms come first. Among equals, the later position is rarer: every block
         // has a common event, but few name a given account, and a block that lacks it needs no
@@ -157,7 +169,7 @@ impl<'a> Group<'a> {
     fn count(&self) -> usize {
         match self.any_of {
             AnyOf::Values(terms) => terms.len(),
-            AnyOf::Pairs(addresses, topics) => addresses.len() * topics.len(),
+            AnyOf::Pairs(first, second) => first.len() * second.len(),
         }
     }
 
@@ -185,11 +197,11 @@ impl<'a> Group<'a> {
                     keys.extend(postings.find(self.field, term));
                 }
             }
-            AnyOf::Pairs(addresses, topics) => {
-                for address in &addresses.0 {
-                    for topic in &topics.0 {
+            AnyOf::Pairs(first, second) => {
+                for first in &first.0 {
+                    for second in &second.0 {
                         checker.count(1)?;
-                        keys.extend(postings.find_pair(self.field, address, topic));
+                        keys.extend(postings.find_pair(self.field, first, second));
                     }
                 }
             }
@@ -201,9 +213,9 @@ impl<'a> Group<'a> {
     fn matches_key(&self, postings: &LogPostings, key: u32) -> bool {
         match self.any_of {
             AnyOf::Values(terms) => terms.contains(postings.term(key)),
-            AnyOf::Pairs(addresses, topics) => {
-                let [address, topic] = postings.pair(key).map(|key| postings.term(key));
-                addresses.contains(address) && topics.contains(topic)
+            AnyOf::Pairs(first, second) => {
+                let values = postings.pair(key).map(|key| postings.term(key));
+                first.contains(values[0]) && second.contains(values[1])
             }
         }
     }

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 /// Search structure over one block's logs.
 ///
 /// It holds the positions of the logs with each address, with each topic at its position, and with
-/// each pair of an address and such a topic. It is exact: there are no false positives.
+/// each pair of two of these. It is exact: there are no false positives.
 ///
 /// A log's value in a field is a *key*: a small number, dense within the block, numbered field by
 /// field. A log has at most one key per field, so the lists of one field are disjoint, and counting
@@ -25,7 +25,7 @@ pub struct LogPostings {
     /// Hashes of `values`. A large filter is compared with these, and with a value only if its hash
     /// is equal.
     hashes: Box<[u64]>,
-    /// For each key of [`Field::PAIRS`], the keys of its address and topic.
+    /// For each key of [`Field::PAIRS`], the keys of its two values.
     pairs: Box<[[u32; 2]]>,
     /// Start of each key's list in `positions`, and the length of `positions` at the end.
     list_starts: Box<[u32]>,
@@ -44,13 +44,20 @@ pub(super) enum Field {
     Topic2,
     Topic3,
     /// Address and topic 0 as a pair; the others likewise.
-    Pair0,
-    Pair1,
-    Pair2,
-    Pair3,
+    AddressTopic0,
+    AddressTopic1,
+    AddressTopic2,
+    AddressTopic3,
+    /// Topics 0 and 1 as a pair; the others likewise.
+    Topics01,
+    Topics02,
+    Topics03,
+    Topics12,
+    Topics13,
+    Topics23,
 }
 
-const FIELDS: usize = 9;
+const FIELDS: usize = 15;
 
 /// The key of a field that a log does not have.
 const ABSENT: u32 = u32::MAX;
@@ -58,8 +65,19 @@ const ABSENT: u32 = u32::MAX;
 impl Field {
     /// The fields of topics, by position.
     pub(super) const TOPICS: [Self; 4] = [Self::Topic0, Self::Topic1, Self::Topic2, Self::Topic3];
-    /// The fields of an address and a topic, by the topic's position.
-    pub(super) const PAIRS: [Self; 4] = [Self::Pair0, Self::Pair1, Self::Pair2, Self::Pair3];
+    /// The fields of pairs, each with the fields of its two values, in order.
+    pub(super) const PAIRS: [(Self, [Self; 2]); 10] = [
+        (Self::AddressTopic0, [Self::Address, Self::Topic0]),
+        (Self::AddressTopic1, [Self::Address, Self::Topic1]),
+        (Self::AddressTopic2, [Self::Address, Self::Topic2]),
+        (Self::AddressTopic3, [Self::Address, Self::Topic3]),
+        (Self::Topics01, [Self::Topic0, Self::Topic1]),
+        (Self::Topics02, [Self::Topic0, Self::Topic2]),
+        (Self::Topics03, [Self::Topic0, Self::Topic3]),
+        (Self::Topics12, [Self::Topic1, Self::Topic2]),
+        (Self::Topics13, [Self::Topic1, Self::Topic3]),
+        (Self::Topics23, [Self::Topic2, Self::Topic3]),
+    ];
 }
 
 /// A value to look up in a field, with its hash.
@@ -86,8 +104,8 @@ impl Term {
 }
 
 /// The hash of a pair. Both hashes are seeded, so nobody can choose pairs that collide either.
-const fn pair_hash(address: u64, topic: u64) -> u64 {
-    address.rotate_left(32) ^ topic
+const fn pair_hash(first: u64, second: u64) -> u64 {
+    first.rotate_left(32) ^ second
 }
 
 impl LogPostings {
@@ -108,10 +126,10 @@ impl LogPostings {
                 }
             }
         }
-        for (topic, pair) in Field::TOPICS.into_iter().zip(Field::PAIRS) {
+        for (pair, parts) in Field::PAIRS {
             builder.begin_field(pair);
             for position in 0..logs.len() {
-                builder.add_pair(position, topic, pair);
+                builder.add_pair(position, parts, pair);
             }
         }
         builder.finish()
@@ -145,7 +163,7 @@ impl LogPostings {
         (self.hashes[key as usize], &self.values[key as usize])
     }
 
-    /// For a key of [`Field::PAIRS`], the keys of its address and topic.
+    /// For a key of [`Field::PAIRS`], the keys of its two values.
     pub(super) fn pair(&self, key: u32) -> [u32; 2] {
         self.pairs[key as usize - self.values.len()]
     }
@@ -156,15 +174,15 @@ impl LogPostings {
         self.table.find(term.hash, is_key).copied()
     }
 
-    /// The key of an address and a topic, if any log has both.
-    pub(super) fn find_pair(&self, field: Field, address: &Term, topic: &Term) -> Option<u32> {
+    /// The key of a pair, if any log has both values.
+    pub(super) fn find_pair(&self, field: Field, first: &Term, second: &Term) -> Option<u32> {
         let is_key = |key: &u32| {
             self.keys(field).contains(key) && {
                 let values = self.pair(*key).map(|key| *self.term(key).1);
-                values == [address.value, topic.value]
+                values == [first.value, second.value]
             }
         };
-        let hash = pair_hash(address.hash, topic.hash);
+        let hash = pair_hash(first.hash, second.hash);
         self.table.find(hash, is_key).copied()
     }
 
@@ -220,16 +238,16 @@ impl Builder {
         self.log_keys[position][field as usize] = key;
     }
 
-    fn add_pair(&mut self, position: usize, topic: Field, pair: Field) {
+    fn add_pair(&mut self, position: usize, parts: [Field; 2], pair: Field) {
         let keys = self.log_keys[position];
-        let parts = [Field::Address, topic].map(|field| keys[field as usize]);
+        let parts = parts.map(|field| keys[field as usize]);
         if parts.contains(&ABSENT) {
             return;
         }
         let (values, first) = (self.values.len(), self.field_starts[pair as usize]);
         let is_key = |key: u32| key >= first && self.pairs[key as usize - values] == parts;
-        let [address, topic] = parts.map(|key| self.hashes[key as usize]);
-        let hash = pair_hash(address, topic);
+        let [first_hash, second_hash] = parts.map(|key| self.hashes[key as usize]);
+        let hash = pair_hash(first_hash, second_hash);
         let key = find_or_add_key(&mut self.table, &mut self.hashes, hash, is_key);
         if key as usize == values + self.pairs.len() {
             self.pairs.push(parts);

@@ -14,7 +14,7 @@ use crate::block::Block;
 /// Counts the matches in `blocks` (ascending); [`FoundLogs::into_json`] gives the JSON array.
 ///
 /// A block costs one look-up per term of the filter, or per distinct address or topic of the block
-/// if those are fewer. A filter of one condition (an address with a topic counts as one) then costs
+/// if those are fewer. A filter of one condition (two values count as one, as a pair) then costs
 /// only its matches. With several conditions, every log that meets the rarest one is examined.
 /// Memory is bounded by `limit`.
 ///
