@@ -353,10 +353,11 @@ fn open_data(
     }
 }
 
-/// The finalized block of an earlier process, unless the operator trusts a block at it or above it,
-/// which may be on another chain.
+/// The finalized block of an earlier process, which nodes have to show that they have. It is `None`
+/// if the operator trusts a block at it or above it, which may be on another chain.
 fn still_finalized(finalized: Option<(u64, B256)>, trusted: &[(u64, B256)]) -> Option<(u64, B256)> {
-    let (number, hash) = finalized?;
+    // Every chain with this genesis contains block 0, and a node may no longer have it.
+    let (number, hash) = finalized.filter(|(number, _)| *number > 0)?;
     if trusted.iter().any(|(trusted, _)| *trusted >= number) {
         tracing::warn!(number, %hash, "a trusted block replaces the block that was finalized");
         return None;
@@ -397,6 +398,7 @@ mod tests {
     #[test]
     fn a_trusted_block_at_the_finalized_one_or_above_replaces_it() {
         let hash = B256::repeat_byte;
+        assert_eq!(still_finalized(Some((0, hash(1))), &[]), None);
         let finalized = Some((10, hash(1)));
         for (trusted, expected) in [
             (&[][..], finalized),

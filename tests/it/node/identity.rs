@@ -150,8 +150,21 @@ fn nodes_without_block_0_switch_nothing_off() {
     let unknown = "nearhead: --header-rules on: the rules of this chain are not known";
     let rules = ["--data-dir", "none", "--header-rules", "on"];
     check_refused(&both, &rules, unknown);
-    // Its folder makes it known.
-    drop(follow_with(&[own], &data));
+    // Its folder makes it known. That block 0 is finalized needs no proof.
+    let server = follow_with(&[own], &data);
+    let mut connection = server.connect();
+    wait_until("finalized", || {
+        let block = connection.call("eth_getBlockByNumber", &json!(["finalized", false]));
+        block["result"]["number"] == "0x0"
+    });
+    // The last write comes with the end of the process.
+    server.process.terminate();
+    assert!(server.process.wait().0.success());
+    check(
+        "finalized",
+        &finalized_file(&root)["finalized"]["number"],
+        &json!(0),
+    );
     let server = follow_with(&both, &data);
     let genesis = stated("31337", &mut anvil.connect());
     let chain = genesis.trim_start_matches("chain id ");
