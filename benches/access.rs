@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a bench may panic")]
 
 use std::{
-    collections::HashMap,
     fs,
     hint::black_box,
     time::{Duration, Instant},
@@ -20,6 +19,7 @@ use nearhead_tenants::{
     limits::TenantLimits,
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
+    usage::UsedToday,
 };
 
 #[global_allocator]
@@ -40,7 +40,7 @@ struct Served {
     directory: Directory,
     configured: ConfiguredKeys,
     limits: ServiceLimits,
-    used_today: HashMap<KeyId, u64>,
+    used_today: UsedToday,
     access: Option<Access>,
 }
 
@@ -130,7 +130,7 @@ impl Served {
             directory: Directory::default(),
             configured: ConfiguredKeys::default(),
             limits: ServiceLimits::default(),
-            used_today: HashMap::new(),
+            used_today: UsedToday::default(),
             access: None,
         };
         let empty = resident();

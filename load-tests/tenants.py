@@ -35,10 +35,14 @@ STARTS = 5
 ONE_KEY = f"one of {KEYS:,} keys"
 # Usage is written every ten seconds.
 FLUSHES_SECONDS = 20
+# Longer than a minute, so that the usage of two minutes is in memory at once.
+USED_SECONDS = 75
 # Requests that callgrind counts.
 COUNTED = 500
 # What counts a request for the usage of its key.
 RECORDING = r"usage_meter.*UsageMeter.*request"
+# What writes usage, every seven seconds: whether that falls among the counted requests is chance.
+WRITING = r"nearhead_tenants::administration::Administration::add_usage"
 # Of each kind.
 REVOCATIONS = 10
 REVOKED_UNTIL = ("the call is answered", "a request is refused", "the last session is closed")
@@ -198,6 +202,92 @@ def print_in_turns(options, rows, seconds):
     )
 
 
+# --- what used keys cost -------------------------------------------------------------------------
+
+
+class Largest(threading.Thread):
+    """The largest resident memory of a server since `start`, in MiB."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.mib, self.ended = server, 0, threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.2):
+            self.mib = max(self.mib, self.server.resident_kib() / 1024)
+
+    def end(self):
+        self.ended.set()
+        self.join()
+        return self.mib
+
+
+def use(server, paths):
+    """Sends requests to each path in turn, for some flushes of usage; the largest memory in MiB."""
+    largest = Largest(server)
+    largest.start()
+    command = wrk_command(server, CHAIN_ID, USED_SECONDS, 32, "", paths)
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    requests, _, failed, _, _ = exact_figures(out)
+    if failed or requests < 2 * len(paths):
+        raise Failure(f"{server.name}: {requests} requests, {failed} failed")
+    return largest.end(), requests / USED_SECONDS
+
+
+def memory(options):
+    """Resident memory as keys are used, listed and read at a start."""
+    store = Store("memory", files_of(*prepare_chain("execution-apis")))
+    in_turn = [path_of(key) for key, _ in store.open_keys]
+    flag = start_tenants("flag", store.options, options.server_cores)
+    full = store.start(options.server_cores)
+    servers, rows = [flag, full], []
+
+    def add(moment, mib=None):
+        rows.append((moment, *(mib or [server.resident_kib() / 1024 for server in servers])))
+
+    try:
+        flag.path = full.path = path_of(FLAG)
+        for server in servers:
+            server.post(CHAIN_ID)
+        time.sleep(5)
+        add("after the start")
+        (flag_mib, flag_rate), (full_mib, full_rate) = use(flag, [path_of(FLAG)]), use(full, in_turn)
+        add(f"largest while {len(in_turn):,} of the keys are used", [flag_mib, full_mib])
+        # Longer than the allocator keeps what is freed.
+        time.sleep(70)
+        for server in servers:
+            server.post(CHAIN_ID)
+        add("70 s later")
+        admin = Admin(full)
+        taken = []
+        for sort in ("name", "requests24h", "requests24h"):
+            began = time.monotonic()
+            admin.call("GET", f"/keys?sort={sort}&descending=true&limit=100")
+            taken.append((time.monotonic() - began) * 1e3)
+        add("after lists of keys")
+        for server in servers:
+            server.stop()
+        servers = [start_tenants("flag", store.options, options.server_cores), store.start(options.server_cores)]
+        for server in servers:
+            server.path = path_of(FLAG)
+            server.post(CHAIN_ID)
+        time.sleep(5)
+        add("after the next start")
+    finally:
+        for server in servers:
+            server.stop()
+    print(f"\nresident MiB, {KEYS:,} keys; {flag_rate:.0f} and {full_rate:.0f} requests/s")
+    table(
+        ("moment", "by flag", "full", "MB more"),
+        [
+            (moment, f"{one:.1f}", f"{other:.1f}", f"{(other - one) * 1.048576:.1f}")
+            for moment, one, other in rows
+        ],
+    )
+    print("goal: at most 100 MB more")
+    print(f"ms of lists by name, by requests, and by requests again: {', '.join(f'{ms:.0f}' for ms in taken)}")
+
+
 # --- what recording usage costs ------------------------------------------------------------------
 
 
@@ -214,12 +304,14 @@ def usage(options):
     ):
         counted = Counted(program, [*chain, *BY_FLAG], key, data)
         try:
-            rows.append((name, *counted.instructions_of(CHAIN_ID, COUNTED, [RECORDING])))
+            functions = [RECORDING, WRITING]
+            total, recording, writing = counted.instructions_of(CHAIN_ID, COUNTED, functions)
+            rows.append((name, total - writing, recording, writing))
         finally:
             counted.server.stop()
     print(f"\ninstructions of eth_chainId, counted by callgrind over {COUNTED} requests")
     table(
-        ("key", "a request", "/ by flag", "record its usage", "of the request"),
+        ("key", "a request", "/ by flag", "record its usage", "of the request", "left out: writes"),
         [
             (
                 name,
@@ -227,11 +319,12 @@ def usage(options):
                 f"{total / rows[0][1]:.3f}",
                 f"{recording:,.0f}",
                 f"{recording / total:.2%}",
+                f"{writing:,.0f}",
             )
-            for name, total, recording in rows
+            for name, total, recording, writing in rows
         ],
     )
-    if not all(recording for _, _, recording in rows):
+    if not all(recording for _, _, recording, _ in rows):
         raise Failure(f"the program has no function {RECORDING}")
     print(f"goals: {ONE_KEY} / by flag <= 1.03; usage <= 1% of a request")
 
@@ -439,6 +532,7 @@ def print_changes(k6, taken):
 
 PARTS = {
     "tenants, cost": cost,
+    "tenants, memory": memory,
     "tenants, usage": usage,
     "tenants, revocation": revocation,
     "tenants, changes": changes,

@@ -1,6 +1,6 @@
 //! All tenants and keys in force, behind one pointer that is swapped when they change.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use nearhead_tenants::{
@@ -8,6 +8,7 @@ use nearhead_tenants::{
     directory::{ChangedRecords, Directory},
     id::KeyId,
     record::KeyState,
+    usage::UsedToday,
 };
 
 use super::{
@@ -44,7 +45,7 @@ impl Access {
             directory: &Directory::default(),
             configured: &configured.iter().cloned().collect(),
             limits,
-            used_today: &HashMap::new(),
+            used_today: &UsedToday::default(),
             now,
         })
     }

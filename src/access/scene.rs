@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::HashMap, num::NonZeroU32, time::Instant};
+use std::{num::NonZeroU32, time::Instant};
 
 use nearhead_tenants::{
     UnixMillis,
@@ -10,8 +10,10 @@ use nearhead_tenants::{
     directory::{ChangedRecords, Directory},
     id::{KeyId, TenantId},
     limits::{Quota, Rate, TenantLimits},
+    name::Name,
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
+    usage::UsedToday,
 };
 
 use super::{AccessSource, ConfiguredKey, ConfiguredKeys, MethodSet, Now, ServiceLimits};
@@ -50,7 +52,7 @@ pub(super) fn configured<const N: usize>(keys: [(&str, &str); N]) -> Vec<Configu
 pub(super) struct Scene {
     pub(super) directory: Directory,
     pub(super) configured: ConfiguredKeys,
-    pub(super) used_today: HashMap<KeyId, u64>,
+    pub(super) used_today: UsedToday,
     /// When keys end that are made or changed.
     pub(super) expires: Option<UnixMillis>,
 }
@@ -60,7 +62,7 @@ impl Default for Scene {
         Self {
             directory: Directory::default(),
             configured: ConfiguredKeys::default(),
-            used_today: HashMap::new(),
+            used_today: UsedToday::default(),
             expires: Some(UnixMillis(5_000)),
         }
     }
@@ -94,12 +96,42 @@ impl Scene {
     pub(super) fn tenant(&mut self, number: u8, limits: TenantLimits) -> TenantId {
         let id = TenantId::from([number; 8]);
         let name = format!("tenant {number}").parse().unwrap();
-        let command = match self.directory.tenant(id) {
+        self.run(self.put_tenant(id, name, limits));
+        id
+    }
+
+    /// The command that makes a tenant, or changes it if there is one.
+    pub(super) fn put_tenant(&self, id: TenantId, name: Name, limits: TenantLimits) -> Command {
+        match self.directory.tenant(id) {
             None => Command::CreateTenant { id, name, limits },
             Some(_) => Command::UpdateTenant { id, name, limits },
-        };
-        self.run(command);
-        id
+        }
+    }
+
+    /// The command that makes a key, or changes it if there is one.
+    pub(super) fn put_key(
+        &self,
+        key: NewKey,
+        tenant: TenantId,
+        expires: Option<UnixMillis>,
+        settings: KeySettings,
+    ) -> Command {
+        let (id, name) = (key.id, "key".parse().unwrap());
+        match self.directory.key(id) {
+            None => Command::CreateKey {
+                key,
+                tenant,
+                name,
+                expires,
+                settings,
+            },
+            Some(_) => Command::UpdateKey {
+                id,
+                name,
+                expires,
+                settings,
+            },
+        }
     }
 
     /// The key with this secret, with a quota of its own.
@@ -122,26 +154,12 @@ impl Scene {
         settings: KeySettings,
     ) -> KeyId {
         let id = KeyId::of_configured(secret);
-        let (name, expires) = ("key".parse().unwrap(), self.expires);
-        self.run(match self.directory.key(id) {
-            None => Command::CreateKey {
-                key: NewKey {
-                    id,
-                    prefix: KeyPrefix::of(secret),
-                    digest: SecretDigest::of(secret),
-                },
-                tenant,
-                name,
-                expires,
-                settings,
-            },
-            Some(_) => Command::UpdateKey {
-                id,
-                name,
-                expires,
-                settings,
-            },
-        });
+        let key = NewKey {
+            id,
+            prefix: KeyPrefix::of(secret),
+            digest: SecretDigest::of(secret),
+        };
+        self.run(self.put_key(key, tenant, self.expires, settings));
         id
     }
 }

@@ -1,9 +1,6 @@
 //! How a table of tenants and keys follows a change.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use nearhead_tenants::{
     UnixMillis,
@@ -12,6 +9,7 @@ use nearhead_tenants::{
     limits::{Quota, TenantLimits},
     record::{KeyRecord, TenantRecord},
     secret::SecretDigest,
+    usage::UsedToday,
 };
 
 use super::{
@@ -33,9 +31,9 @@ pub struct AccessSource<'a> {
     pub configured: &'a ConfiguredKeys,
     /// What every tenant may do.
     pub limits: &'a ServiceLimits,
-    /// Units that keys have used today, as far as is known from before this process. They count for
+    /// Units that were used today, as far as is known from before this process. They count for
     /// those that had no quota yet.
-    pub used_today: &'a HashMap<KeyId, u64>,
+    pub used_today: &'a UsedToday,
     /// The time.
     pub now: UnixMillis,
 }
@@ -55,20 +53,6 @@ impl<'a> AccessSource<'a> {
         (!is_stored).then_some(name)
     }
 
-    /// Units that the keys of a key's chain have used today.
-    fn used_by_chain(self, key: &KeyRecord) -> u64 {
-        let used = self.used_today;
-        if used.is_empty() {
-            return 0;
-        }
-        let chain = self.directory.chain(key.chain()).map(|other| other.id);
-        // What the first key of a chain used counts even if that was removed. A key that the
-        // configuration names is not in the directory.
-        let keys: BTreeSet<KeyId> = chain.chain([key.id, key.chain()]).collect();
-        let used = keys.iter().filter_map(|id| used.get(id));
-        used.fold(0, |sum, used| sum.saturating_add(*used))
-    }
-
     /// The keys of a tenant: those that are stored, and those that the configuration names.
     fn keys_of(self, id: TenantId) -> impl Iterator<Item = KeyId> {
         let stored = self.directory.tenant(id);
@@ -81,10 +65,8 @@ impl<'a> AccessSource<'a> {
             .into_iter()
             .flatten()
             .filter_map(move |name| configured.tenant(name));
-        let of_directory = self.directory.keys_of(id).iter();
-        of_directory
-            .chain(tenants.flat_map(|tenant| &tenant.keys))
-            .copied()
+        let of_configured = tenants.flat_map(|tenant| &tenant.keys).copied();
+        self.directory.keys_of(id).chain(of_configured)
     }
 }
 
@@ -144,6 +126,8 @@ impl Affected {
 pub(super) struct TableUpdate<'a> {
     table: KeyTable,
     source: AccessSource<'a>,
+    /// The meters that keys of a chain got in this update, by the first key of the chain.
+    chains: HashMap<KeyId, Arc<Meter>>,
 }
 
 impl<'a> TableUpdate<'a> {
@@ -170,6 +154,7 @@ impl<'a> TableUpdate<'a> {
         let mut this = Self {
             table: before.clone(),
             source,
+            chains: HashMap::new(),
         };
         this.table.version += 1;
         // Tenants first: their keys point to them.
@@ -214,7 +199,7 @@ impl<'a> TableUpdate<'a> {
             name,
             limits: record.map_or(&no_limits, |record| &record.limits),
             service: source.limits,
-            used_today: self.used_today(id),
+            used_today: source.used_today.by_tenant(id),
         };
         let known = known.map(|entry| &*entry.tenant);
         let entry = TenantEntry {
@@ -224,16 +209,6 @@ impl<'a> TableUpdate<'a> {
         };
         self.table.tenants.insert(Arc::new(entry));
         true
-    }
-
-    /// Units that the keys of a tenant have used today.
-    fn used_today(&self, id: TenantId) -> u64 {
-        let used = self.source.used_today;
-        if used.is_empty() {
-            return 0;
-        }
-        let used = self.source.keys_of(id).filter_map(|key| used.get(&key));
-        used.fold(0, |sum, used| sum.saturating_add(*used))
     }
 
     /// Makes a key what it should be. What the configuration names wins.
@@ -262,8 +237,14 @@ impl<'a> TableUpdate<'a> {
             return;
         }
         let before = (known.map(Arc::as_ref), self.meter_of(&record));
-        let used = (self.source.used_by_chain(&record), self.source.now);
+        let used = self.source.used_today.by_chain(record.chain());
+        let used = (used, self.source.now);
+        let chain = record.is_in_chain().then(|| record.chain());
+        let is_revoked = record.revoked.is_some();
         let key = Arc::new(ActiveKey::new(record, tenant, local_only, before, used));
+        if let (Some(chain), false, Some(meter)) = (chain, is_revoked, key.meter()) {
+            self.chains.insert(chain, Arc::clone(meter));
+        }
         let winner = self.source.configured.id_of(&digest);
         if winner.is_none_or(|winner| winner == id) {
             self.table.by_digest.insert(Arc::clone(&key));
@@ -279,18 +260,27 @@ impl<'a> TableUpdate<'a> {
             return None;
         }
         let meter = |id| self.table.by_id.get(&id)?.meter();
+        let has_quota = |meter: &&Arc<Meter>| *meter.quota() == quota;
+        let own = meter(record.id);
+        if own.is_some_and(|own| has_quota(&own)) || record.revoked.is_some() {
+            return own;
+        }
+        // A chain may have a thousand keys, of which the first one has looked at all.
+        if let Some(of_chain) = self.chains.get(&record.chain()).filter(has_quota) {
+            return Some(of_chain);
+        }
         let chain = || self.source.directory.chain(record.chain());
         let of_replaced = || {
             let replaced = chain().find(|other| other.replaced_by == Some(record.id))?;
             meter(replaced.id)
         };
-        let found = meter(record.id).or_else(of_replaced);
+        let found = own.or_else(of_replaced);
         // A key that was revoked does not follow its chain any more.
         let chain = chain().filter(|other| other.revoked.is_none());
         let mut of_chain = chain.filter_map(|other| meter(other.id));
         let first = found.or_else(|| of_chain.next());
         let all = first.into_iter().chain(of_chain);
-        let mut same = all.filter(|meter| *meter.quota() == quota);
+        let mut same = all.filter(has_quota);
         same.next().or(first)
     }
 

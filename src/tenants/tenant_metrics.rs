@@ -34,13 +34,13 @@ impl TenantMetrics {
 
     /// Adds what a worker has counted. A key that is gone counts as other.
     pub(super) fn count(&mut self, taken: &TakenCounts, access: &Access) {
-        for (key, outcome, used) in taken.by_outcome() {
+        for (key, outcome, counted) in taken.by_outcome() {
             let name = match access.tenant_of(key) {
                 Some(tenant) => label(&mut self.names, tenant.id, &tenant.name),
                 None => OTHER,
             };
             let outcome = outcome.and_then(|index| Outcome::ALL.get(usize::from(index)));
-            let counted = (used.requests, used.units);
+            let counted = (counted.requests(), counted.units());
             self.metrics.tenant_used(name, outcome.copied(), counted);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -12,7 +11,7 @@ use nearhead_tenants::{
     UnixMillis,
     administration::{AdminError, Administration, AdministrationSetup, Operation},
     store::StoreError,
-    usage::{Labels, Merged},
+    usage::{Labels, Merged, UsedToday},
 };
 
 use super::{
@@ -151,7 +150,7 @@ impl TenantsActor {
         if changed.is_empty() {
             return;
         }
-        let mut used_today = HashMap::new();
+        let mut used_today = UsedToday::default();
         if !changed.first_quotas.is_empty() {
             self.write_usage(true);
             let used = self
@@ -184,7 +183,7 @@ impl TenantsActor {
         // What it does not write stays for the next time, and the failure is shown.
         let _ = self.usage.flush(
             now,
-            |key| administration.borrow().tenant_of(key),
+            |key| administration.borrow().owner_of(key),
             |cells| administration.borrow_mut().add_usage(cells),
         );
         self.show_state();

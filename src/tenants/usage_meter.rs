@@ -18,8 +18,9 @@ use crate::{
     rpc::{MINIMUM_UNITS, NOTIFICATION_UNITS},
 };
 
-/// How often a worker hands over what it has counted.
-const HAND_OVER: Duration = Duration::from_secs(1);
+/// How often a worker hands over what it has counted: often enough that this is small. A busy
+/// worker uses 50,000 keys a second, and what it hands over is in memory up to three times.
+const HAND_OVER: Duration = Duration::from_millis(250);
 
 /// What one worker has counted; cloning shares it. Nobody else touches it, so counting takes no
 /// lock.
@@ -34,7 +35,7 @@ struct MeterState {
 }
 
 impl UsageMeter {
-    /// A meter whose counts are handed to `tenants` every second.
+    /// A meter whose counts are handed to `tenants` four times a second.
     pub(crate) fn start(tenants: Addr<TenantsActor>) -> Self {
         let this = Self::default();
         let state = Rc::downgrade(&this.0);
@@ -71,11 +72,15 @@ impl UsageMeter {
 }
 
 fn hand_over(state: &Rc<MeterState>, tenants: &Addr<TenantsActor>) {
-    if state.is_sending.get() || state.counts.borrow().is_empty() {
+    let mut counts = state.counts.borrow_mut();
+    if counts.is_empty() {
+        return counts.rest();
+    }
+    if state.is_sending.replace(true) {
         return;
     }
-    let taken = state.counts.borrow_mut().take();
-    state.is_sending.set(true);
+    let taken = counts.take();
+    drop(counts);
     let (state, sending) = (Rc::clone(state), tenants.send(AddUsage(taken)));
     actix::spawn(async move {
         // This fails if the service stops; its last counts are lost with it.

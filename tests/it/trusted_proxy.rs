@@ -1,6 +1,6 @@
 //! The address of a client behind proxies, in allowlists of networks and in the access log.
 
-use std::{collections::HashMap, net::SocketAddr, time::SystemTime};
+use std::{net::SocketAddr, time::SystemTime};
 
 use actix_web::{App, test};
 use nearhead::{
@@ -18,6 +18,7 @@ use nearhead_tenants::{
     limits::TenantLimits,
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
+    usage::UsedToday,
 };
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ fn access() -> Access {
         directory: &directory,
         configured: &ConfiguredKeys::default(),
         limits: &limits,
-        used_today: &HashMap::new(),
+        used_today: &UsedToday::default(),
         now,
     })
 }

@@ -18,7 +18,9 @@ use nearhead_tenants::{
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
     store::{Commit, SqliteStore, TenantStore},
-    usage::{GroupBy, Labels, Merged, RequestUse, Resolution, UsageCounts, UsageOf, UsageQuery},
+    usage::{
+        GroupBy, KeyOwner, Labels, Merged, RequestUse, Resolution, UsageCounts, UsageOf, UsageQuery,
+    },
 };
 
 /// Number of tenants.
@@ -179,8 +181,13 @@ fn time_flushes(store: &mut SqliteStore, keys: usize, now: UnixMillis) {
         }
         let cells = merged.len();
         timed(&format!("flush {cells} cells"), || {
-            let tenant_of = |_| Some(tenant(1));
-            let flushed = merged.flush(now, tenant_of, |cells| {
+            let owner_of = |_| {
+                Some(KeyOwner {
+                    tenant: tenant(1),
+                    chain: None,
+                })
+            };
+            let flushed = merged.flush(now, owner_of, |cells| {
                 let begun = Instant::now();
                 let added = store.add_usage(cells);
                 longest = longest.max(begun.elapsed());

@@ -18,15 +18,16 @@
 //! |---|---|
 //! | `requester`, `error` | who asks, and why not |
 //! | `patch`, `settings`, `span`, `secret_text` | parts of operations |
-//! | `configured_keys` | the keys that the configuration names |
+//! | `configured_entries` | the keys that the configuration names |
 //! | `passwords` | proofs that somebody gave a password |
 //! | `tenant_name` | how tenants are named |
 //! | `key_rows`, `recent_use` | all keys in one table, for lists, and what they used of late |
+//! | `owners`, `used_today` | for whom usage counts, and units of the day |
 //! | `version`, `differences` | what was read before a change, and what differs after it |
 
 mod accounts;
 mod audit_list;
-mod configured_keys;
+mod configured_entries;
 mod differences;
 mod error;
 mod key_list;
@@ -34,6 +35,7 @@ mod key_removal;
 mod key_rows;
 mod keys;
 mod logins;
+mod owners;
 mod passwords;
 mod patch;
 mod recent_use;
@@ -46,11 +48,13 @@ mod tenants;
 mod tokens;
 mod usage;
 mod usage_reading;
+mod used_today;
 mod version;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     mem,
+    time::Duration,
 };
 
 pub use self::{
@@ -58,8 +62,10 @@ pub use self::{
         AccountView, AccountsView, CreateAccount, ListAccounts, PreparedAccount, PreparedPassword,
         RemoveAccount, RoleName, SetPassword,
     },
-    audit_list::{AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit},
-    configured_keys::ConfiguredEntry,
+    audit_list::{
+        AUDIT_LIST_MAX, AuditEntryView, AuditListView, AuthorView, ListAudit, ListLogins, LoginPage,
+    },
+    configured_entries::ConfiguredEntry,
     error::{AdminError, AdminErrorKind, ErrorBody, ErrorView},
     key_list::{KEY_LIST_MAX, KeyListView, ListKeys},
     key_removal::RemoveKey,
@@ -92,7 +98,9 @@ pub use self::{
     version::Version,
 };
 
-use self::{configured_keys::ConfiguredKeys, key_rows::KeyRows, recent_use::RecentUse};
+use self::{
+    configured_entries::ConfiguredEntries, key_rows::KeyRows, owners::Owners, recent_use::RecentUse,
+};
 use crate::{
     UnixMillis,
     account::{AccountChange, Accounts},
@@ -103,8 +111,12 @@ use crate::{
     limits::Quota,
     name::Name,
     store::{Commit, Loaded, StoreError, TenantStore},
-    usage::UsageCell,
+    usage::{KeyOwner, UsageCell},
 };
+
+/// How long the table for lists is kept after the last one: for 100,000 keys it takes 14 MB, and
+/// 50 ms to be made.
+const ROWS_KEPT: Duration = Duration::from_secs(600);
 
 /// Something to do, or to look up.
 pub trait Operation: Sized {
@@ -138,14 +150,18 @@ pub struct Administration {
     accounts: Accounts,
     /// When keys were last used, also those that are gone.
     last_used: HashMap<KeyId, UnixMillis>,
-    configured: ConfiguredKeys,
+    configured: ConfiguredEntries,
     methods: HashSet<Box<str>>,
-    /// Made when a list is first asked for.
+    /// Made when a list is asked for, and freed when none was for [`ROWS_KEPT`].
     rows: Option<KeyRows>,
+    /// When a list was last asked for.
+    listed_at: UnixMillis,
     /// What keys used in the last 24 hours, for a list that is sorted by it.
     recent: RecentUse,
     /// When keys were last looked for that are no longer kept.
     keys_checked: UnixMillis,
+    /// When there is one, at the earliest: until then no key is looked at.
+    removal_due: UnixMillis,
     changed: Changed,
     failures: BTreeMap<StoreCall, StoreError>,
 }
@@ -188,7 +204,7 @@ impl Changed {
     }
 
     /// Adds a change, which is not made in `directory` yet.
-    fn add(&mut self, change: &Change, directory: &Directory, configured: &ConfiguredKeys) {
+    fn add(&mut self, change: &Change, directory: &Directory, configured: &ConfiguredEntries) {
         self.records.add(change, directory);
         let none = Quota::default();
         let is_first = match change {
@@ -227,13 +243,15 @@ impl Administration {
             last_used,
         } = store.load()?;
         Ok(Self {
+            removal_due: directory.first_removal(),
             store,
             directory,
             accounts,
             last_used,
-            configured: ConfiguredKeys::new(configured),
+            configured: ConfiguredEntries::new(configured),
             methods: methods.into_iter().map(Into::into).collect(),
             rows: None,
+            listed_at: UnixMillis(0),
             recent: RecentUse::default(),
             keys_checked: UnixMillis(0),
             changed: Changed::default(),
@@ -273,7 +291,7 @@ impl Administration {
         configured: Vec<ConfiguredEntry>,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
-        self.configured = ConfiguredKeys::new(configured);
+        self.configured = ConfiguredEntries::new(configured);
         self.rows = None;
         self.changed.configured = true;
         let entry = AuditEntry {
@@ -304,11 +322,13 @@ impl Administration {
     /// The tenant of a key, stored or configured.
     #[must_use]
     pub fn tenant_of(&self, key: KeyId) -> Option<TenantId> {
-        if let Some(key) = self.directory.key(key) {
-            return Some(key.tenant);
-        }
-        let entry = self.configured.key(key)?;
-        Some(self.configured_tenant(&entry.tenant))
+        Some(self.owner_of(key)?.tenant)
+    }
+
+    /// For whom the usage of a key counts; `None` if it is neither stored nor configured.
+    #[must_use]
+    pub fn owner_of(&self, key: KeyId) -> Option<KeyOwner> {
+        self.owners().of(key)
     }
 
     /// Stores usage.
@@ -322,12 +342,15 @@ impl Administration {
     }
 
     /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens,
-    /// and keys that have been over for long.
+    /// and keys that have been over for long. Frees what only lists need if none is asked for.
     /// Says whether there is more to remove.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        if !(self.listed_at..self.listed_at.after(ROWS_KEPT)).contains(&now) {
+            self.rows = None;
+        }
         let over = self.accounts.plan_expiry(now);
         let written = if !over.is_empty() {
             self.commit(Vec::new(), over, &[])
@@ -362,6 +385,15 @@ impl Administration {
         call: impl FnOnce(&mut dyn TenantStore) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let outcome = call(&mut *self.store);
+        self.note(kind, outcome)
+    }
+
+    /// Keeps in mind whether a call of the store failed.
+    fn note<T>(
+        &mut self,
+        kind: StoreCall,
+        outcome: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         match &outcome {
             Ok(_) => self.failures.remove(&kind),
             Err(error) => self.failures.insert(kind, error.clone()),
@@ -394,8 +426,10 @@ impl Administration {
             if let Some(rows) = &mut self.rows {
                 rows.change(&change, &self.directory);
             }
-            if let Change::KeyRemoved(id) = &change {
-                self.last_used.remove(id);
+            match &change {
+                Change::Key(key) => self.removal_due = self.removal_due.min(key.removed_at()),
+                Change::KeyRemoved(id) => drop(self.last_used.remove(id)),
+                Change::Tenant(_) | Change::TenantRemoved(_) => {}
             }
             self.directory.make(change);
         }
@@ -468,11 +502,14 @@ impl Administration {
 
     /// The tenant of configured keys: the stored one of the name, or one that is nowhere else.
     fn configured_tenant(&self, name: &Name) -> TenantId {
-        let stored = self.directory.tenant_named(name.as_str());
-        stored.map_or_else(
-            || TenantId::of_configured(name.as_str()),
-            |tenant| tenant.id,
-        )
+        self.owners().tenant_named(name)
+    }
+
+    const fn owners(&self) -> Owners<'_> {
+        Owners {
+            directory: &self.directory,
+            configured: &self.configured,
+        }
     }
 
     /// The tenant of an id.

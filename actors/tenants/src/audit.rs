@@ -227,6 +227,8 @@ pub struct AuditQuery {
     pub tenant: Option<TenantId>,
     /// Only those of this key.
     pub key: Option<KeyId>,
+    /// Only those of people who logged in.
+    pub logins: bool,
     /// Most entries of the page.
     pub entries_max: usize,
 }

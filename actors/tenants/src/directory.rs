@@ -32,11 +32,11 @@ pub struct Directory {
     chains: HashMap<KeyId, BTreeSet<KeyId>>,
 }
 
-/// A tenant, and its keys in the order in which they were made.
+/// A tenant, and its keys. A tenant may have all keys, so that removing one looks at few others.
 #[derive(Clone, Debug)]
 struct OwnedKeys {
     tenant: Arc<TenantRecord>,
-    keys: Vec<KeyId>,
+    keys: BTreeSet<KeyId>,
 }
 
 impl PartialEq for Directory {
@@ -78,11 +78,12 @@ impl Directory {
         self.by_digest.get(digest).map(|ByDigest(key)| key)
     }
 
-    /// The keys of a tenant, in the order in which they were made.
-    #[must_use]
-    pub fn keys_of(&self, tenant: TenantId) -> &[KeyId] {
+    /// The keys of a tenant, sorted by id.
+    pub fn keys_of(&self, tenant: TenantId) -> impl ExactSizeIterator<Item = KeyId> {
         let owned = self.tenants.get(&tenant);
-        owned.map_or(&[], |owned| &owned.keys)
+        owned
+            .map_or_else(Default::default, |owned| owned.keys.iter())
+            .copied()
     }
 
     /// All tenants, in no particular order.
@@ -93,6 +94,13 @@ impl Directory {
     /// All keys, in no particular order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<KeyRecord>> {
         self.keys.iter().map(|ById(key)| key)
+    }
+
+    /// When the first key is to be removed; the end of time if none is. All keys are looked at.
+    #[must_use]
+    pub fn first_removal(&self) -> UnixMillis {
+        let all = self.keys().map(|key| key.removed_at());
+        all.min().unwrap_or(UnixMillis(u64::MAX))
     }
 
     /// The keys of a chain, in no particular order.
@@ -311,7 +319,7 @@ impl Directory {
                         known.tenant = tenant;
                     }
                     None => {
-                        let keys = Vec::new();
+                        let keys = BTreeSet::new();
                         self.tenants.insert(id, OwnedKeys { tenant, keys });
                     }
                 }
@@ -324,7 +332,7 @@ impl Directory {
                     }
                     // No command gives a key another tenant or another digest.
                     if self.keys.replace(ById(Arc::clone(&key))).is_none() {
-                        owned.keys.push(key.id);
+                        owned.keys.insert(key.id);
                     }
                     self.by_digest.replace(ByDigest(key));
                 }
@@ -334,7 +342,7 @@ impl Directory {
                     self.by_digest.remove(&key.digest);
                     leave_chain(&mut self.chains, &key);
                     if let Some(owned) = self.tenants.get_mut(&key.tenant) {
-                        owned.keys.retain(|own| *own != id);
+                        owned.keys.remove(&id);
                     }
                 }
             }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     UnixMillis,
     allowlists::Allowlists,
+    bounds::KEYS_KEPT,
     id::{KeyId, TenantId},
     limits::{Quota, TenantLimits},
     name::Name,
@@ -107,11 +108,17 @@ impl KeyRecord {
         self.chain.unwrap_or(self.id)
     }
 
-    /// Since when it has let nobody in; `None` if it still does.
+    /// Whether other keys are, or were, in its chain.
     #[must_use]
-    pub fn over_since(&self, now: UnixMillis) -> Option<UnixMillis> {
-        let expired = self.expires.filter(|expires| *expires <= now);
-        self.revoked.into_iter().chain(expired).min()
+    pub const fn is_in_chain(&self) -> bool {
+        self.chain.is_some() || self.replaced_by.is_some()
+    }
+
+    /// When it is removed, unless it is changed before; the end of time if it has no end.
+    #[must_use]
+    pub fn removed_at(&self) -> UnixMillis {
+        let end = self.revoked.into_iter().chain(self.expires).min();
+        end.map_or(UnixMillis(u64::MAX), |end| end.after(KEYS_KEPT))
     }
 
     /// Whether it lets clients in at `now`.

@@ -24,7 +24,7 @@ use crate::{
     command::Change,
     directory::Directory,
     id::KeyId,
-    usage::{UsageAnswer, UsageCell, UsageQuery},
+    usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageQuery},
 };
 
 /// A store. After an error it is as it was before the call, and can be called again.
@@ -61,6 +61,17 @@ pub trait TenantStore: Send {
     /// # Errors
     /// The store cannot be read.
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError>;
+
+    /// Reads what keys used: calls `each` for every sum, in no particular order. A key has one for
+    /// each period, method and outcome.
+    ///
+    /// # Errors
+    /// The store cannot be read. `each` may have been called before.
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError>;
 
     /// Removes a bounded part of what is no longer kept at `now`: old usage, old entries of the
     /// audit. Says whether there is more to remove. To be called every minute, and again, between

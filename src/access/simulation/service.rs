@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     num::{NonZeroU32, NonZeroU64},
     sync::Arc,
     time::{Duration, Instant},
@@ -19,7 +19,8 @@ use nearhead_tenants::{
     secret::{KeyPrefix, SecretDigest},
     store::{Commit, MemoryStore, TenantStore as _},
     usage::{
-        GroupBy, Labels, Merged, RequestUse, Resolution, UsageCounts, UsageOf, UsageQuery, UsageRow,
+        GroupBy, KeyOwner, KeyUse, KeyUseQuery, Labels, Merged, RequestUse, Resolution,
+        UsageCounts, UsageOf, UsageQuery, UsageRow, UsedToday,
     },
 };
 
@@ -60,7 +61,7 @@ impl SimulatedService {
             directory: &directory,
             configured: &ConfiguredKeys::default(),
             limits: &limits,
-            used_today: &HashMap::new(),
+            used_today: &UsedToday::default(),
             now,
         });
         Self {
@@ -212,12 +213,17 @@ impl SimulatedService {
             changed.add(&change, &self.directory);
             self.directory.make(change);
         }
-        let mut used_today = HashMap::new();
+        let mut used_today = UsedToday::default();
         if changes_quotas {
             self.flush();
-            let today = Resolution::Day.start(self.now);
-            let rows = self.usage(UsageOf::All, today, false).into_iter();
-            used_today = rows.map(|row| (row.key.unwrap(), row.used.units)).collect();
+            let query = KeyUseQuery {
+                of: UsageOf::All,
+                resolution: Resolution::Day,
+                from: Resolution::Day.start(self.now),
+                to: UnixMillis(u64::MAX),
+            };
+            let add = &mut |used: KeyUse| used_today.add(used.key, used.owner, used.units);
+            self.store.key_use(&query, add).unwrap();
         }
         let source = AccessSource {
             directory: &self.directory,
@@ -232,10 +238,16 @@ impl SimulatedService {
 
     fn flush(&mut self) {
         let (directory, store) = (&self.directory, &mut self.store);
-        let tenant_of = |id| directory.key(id).map(|key| key.tenant);
+        let owner_of = |id| {
+            let key = directory.key(id)?;
+            Some(KeyOwner {
+                tenant: key.tenant,
+                chain: key.chain,
+            })
+        };
         let flushed = self
             .merged
-            .flush(self.now, tenant_of, |cells| store.add_usage(cells));
+            .flush(self.now, owner_of, |cells| store.add_usage(cells));
         flushed.unwrap();
     }
 

@@ -134,7 +134,6 @@ impl Followed {
     }
 
     fn take(&mut self, step: Step) {
-        let directory = &self.scene.directory;
         let command = match step {
             Step::Tenant { id, name, quota } => {
                 let (id, name) = (tenant_id(id), self::name(name));
@@ -142,10 +141,7 @@ impl Followed {
                     quota: self::quota(quota),
                     ..TenantLimits::default()
                 };
-                match directory.tenant(id) {
-                    None => Command::CreateTenant { id, name, limits },
-                    Some(_) => Command::UpdateTenant { id, name, limits },
-                }
+                self.scene.put_tenant(id, name, limits)
             }
             Step::RemoveTenant(id) => Command::RemoveTenant { id: tenant_id(id) },
             Step::Key {
@@ -153,23 +149,9 @@ impl Followed {
                 tenant,
                 settings,
             } => {
-                let (id, name, expires) = (key_id(secret), "key".parse().unwrap(), None);
                 let settings = self::settings(settings, &self.issuer);
-                match directory.key(id) {
-                    None => Command::CreateKey {
-                        key: new_key(secret),
-                        tenant: tenant_id(tenant),
-                        name,
-                        expires,
-                        settings,
-                    },
-                    Some(_) => Command::UpdateKey {
-                        id,
-                        name,
-                        expires,
-                        settings,
-                    },
-                }
+                let (key, tenant) = (new_key(secret), tenant_id(tenant));
+                self.scene.put_key(key, tenant, None, settings)
             }
             Step::Rotate { old, new } => Command::RotateKey {
                 id: key_id(old),
@@ -357,23 +339,16 @@ fn what_the_configuration_names_wins_while_it_does() {
     }
 }
 
-/// Units of today count for the tenant, whether its keys are stored or configured.
+/// Units of today count for the tenant, whether it is stored or configured.
 #[test]
-fn units_of_configured_keys_count_for_their_tenant() {
+fn units_of_today_count_for_their_tenant() {
     let mut scene = Scene::default();
     let stored = scene.tenant(1, TenantLimits::default());
-    let key = scene.key("stored", stored, Quota::default());
-    let keys = configured([
-        ("tenant 1", "by flag"),
-        ("other", "another"),
-        ("other", "third"),
-    ]);
-    scene.used_today = keys
-        .iter()
-        .map(|key| key.id)
-        .zip([20, 300, 4_000])
-        .collect();
-    scene.used_today.insert(key, 1);
+    let other = TenantId::of_configured("other");
+    for (tenant, units) in [(stored, 20), (stored, 1), (other, 4_300)] {
+        scene.used_today.add_to_tenant(tenant, units);
+    }
+    let keys = configured([("tenant 1", "by flag"), ("other", "another")]);
     scene.configured = keys.into_iter().collect();
     let service = ServiceLimits {
         quota: Quota {
@@ -383,7 +358,7 @@ fn units_of_configured_keys_count_for_their_tenant() {
         ..limits()
     };
     let table = TableUpdate::all(&KeyTable::default(), scene.source(&service));
-    for (id, expected) in [(stored, 21), (TenantId::of_configured("other"), 4_300)] {
+    for (id, expected) in [(stored, 21), (other, 4_300)] {
         let tenant = &table.tenants.get(&id).unwrap().tenant;
         assert_eq!(tenant.meter.as_ref().unwrap().used_today(NOW), expected);
     }

@@ -20,7 +20,7 @@ use nearhead_tenants::{
     audit::{AuditPage, AuditQuery},
     id::KeyId,
     store::{Commit, Loaded, MemoryStore, TenantStore},
-    usage::{RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
+    usage::{KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
 };
 
 use super::*;
@@ -323,6 +323,15 @@ impl TenantStore for FailingStore {
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
         Self::check(&self.fails_usage)?;
         self.store.usage(query)
+    }
+
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        Self::check(&self.fails_usage)?;
+        self.store.key_use(query, each)
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {

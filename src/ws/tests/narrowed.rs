@@ -1,6 +1,6 @@
 //! What an open session keeps when its key is narrowed.
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use alloy_primitives::Address;
 use nearhead_chain::{log_search::LogFilter, test_block::TestBlock, window::Window};
@@ -13,6 +13,7 @@ use nearhead_tenants::{
     limits::TenantLimits,
     record::KeySettings,
     secret::{KeyPrefix, SecretDigest},
+    usage::UsedToday,
 };
 
 use super::{BUDGET, MESSAGE_MAX, open, taken};
@@ -38,7 +39,7 @@ const KEY: KeyId = KeyId::of_bytes([2; 8]);
 
 fn source<'a>(
     directory: &'a Directory,
-    (configured, used_today): (&'a ConfiguredKeys, &'a HashMap<KeyId, u64>),
+    (configured, used_today): (&'a ConfiguredKeys, &'a UsedToday),
     limits: &'a ServiceLimits,
 ) -> AccessSource<'a> {
     AccessSource {
@@ -89,7 +90,7 @@ impl Keys {
             changed.add(&change, &self.directory);
             self.directory.make(change);
         }
-        let none = (ConfiguredKeys::default(), HashMap::new());
+        let none = (ConfiguredKeys::default(), UsedToday::default());
         let limits = Self::limits();
         let source = source(&self.directory, (&none.0, &none.1), &limits);
         self.access.update(source, &changed);

@@ -10,7 +10,7 @@ use nearhead_tenants::{
     id::{KeyId, TenantId},
     limits::TenantLimits,
     record::KeySettings,
-    usage::{UsageCell, Used},
+    usage::{KeyOwner, UsageCell, Used},
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,10 @@ fn usage(keys: &[KeyId], tenant: TenantId) -> Vec<UsageCell> {
             cells.extend((0..5).map(|method| UsageCell {
                 minute,
                 key: *key,
-                tenant: Some(tenant),
+                owner: Some(KeyOwner {
+                    tenant,
+                    chain: None,
+                }),
                 method: format!("method {method}").into(),
                 outcome: "ok".into(),
                 last: end,

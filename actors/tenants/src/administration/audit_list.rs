@@ -37,6 +37,24 @@ pub struct ListAudit {
     pub limit: Option<usize>,
 }
 
+/// Lists who has logged in from where, the newest first. It is no call of the admin API.
+#[derive(Clone, Copy, Debug)]
+pub struct ListLogins {
+    /// Only older ones than this: [`LoginPage::next`] of the page before.
+    pub before: Option<AuditNumber>,
+    /// Most entries of the page.
+    pub limit: usize,
+}
+
+/// Who has logged in from where. Of those whose address is not known, there is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginPage {
+    /// Accounts and addresses, the newest first.
+    pub logins: Vec<(Name, IpAddr)>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<AuditNumber>,
+}
+
 /// A page of the audit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -128,6 +146,7 @@ impl Operation for ListAudit {
             before: self.before.map(AuditNumber),
             tenant,
             key: self.key,
+            logins: false,
             entries_max: limit,
         };
         let AuditPage { entries, next } =
@@ -137,6 +156,36 @@ impl Operation for ListAudit {
         Ok(AuditListView {
             entries: entries.collect(),
             next: next.map(|number| number.0),
+        })
+    }
+}
+
+impl Operation for ListLogins {
+    type Answer = LoginPage;
+
+    fn run(
+        self,
+        administration: &mut Administration,
+        by: &Requester,
+    ) -> Result<LoginPage, AdminError> {
+        by.check_admin()?;
+        let query = AuditQuery {
+            before: self.before,
+            logins: true,
+            entries_max: self.limit,
+            ..AuditQuery::default()
+        };
+        let AuditPage { entries, next } =
+            administration.store(StoreCall::Read, |store| store.audit(&query))?;
+        let logins = entries.into_iter().filter_map(|(_, entry)| {
+            let Author::Account(name) = entry.author else {
+                return None;
+            };
+            Some((name, entry.from?))
+        });
+        Ok(LoginPage {
+            logins: logins.collect(),
+            next,
         })
     }
 }

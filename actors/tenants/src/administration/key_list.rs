@@ -79,6 +79,7 @@ impl Operation for ListKeys {
             limit,
             now: by.now,
         };
+        administration.listed_at = by.now;
         let (ids, total, used) = match self.sort {
             KeySort::Requests24h => {
                 administration.rows();

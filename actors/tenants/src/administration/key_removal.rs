@@ -5,7 +5,7 @@ use super::{AdminError, Administration, Operation, Requester, requester::detail}
 use crate::{
     UnixMillis,
     audit::{AuditEntry, Author, Detail, Verb},
-    bounds::{KEY_REMOVAL, KEYS_KEPT, KEYS_REMOVED_MAX},
+    bounds::{KEY_REMOVAL, KEYS_REMOVED_MAX},
     command::{Change, Command},
     id::KeyId,
     record::KeyRecord,
@@ -41,14 +41,10 @@ impl Administration {
     /// longer kept. Says whether there are more.
     pub(super) fn remove_old_keys(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
         let next = self.keys_checked.after(KEY_REMOVAL);
-        if (self.keys_checked..next).contains(&now) {
+        if now < self.removal_due || (self.keys_checked..next).contains(&now) {
             return Ok(false);
         }
-        let is_old = |key: &KeyRecord| {
-            let since = key.over_since(now);
-            since.is_some_and(|since| since.after(KEYS_KEPT) <= now)
-        };
-        let old = self.directory.keys().filter(|key| is_old(key));
+        let old = self.directory.keys().filter(|key| key.removed_at() <= now);
         let (changes, entries): (Vec<_>, Vec<_>) = old
             .take(KEYS_REMOVED_MAX)
             .map(|key| {
@@ -70,6 +66,7 @@ impl Administration {
         }
         if !is_more {
             self.keys_checked = now;
+            self.removal_due = self.directory.first_removal();
         }
         Ok(is_more)
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     UnixMillis,
     id::KeyId,
-    usage::{OK_LABEL, Resolution, UsageCell, UsageRow, Used},
+    usage::{KeyUse, OK_LABEL, Resolution, UsageCell},
 };
 
 const HOUR: Resolution = Resolution::Hour;
@@ -23,11 +23,9 @@ pub struct Last24h {
 }
 
 impl Last24h {
-    pub(super) fn add(&mut self, outcome: Option<&str>, used: &Used) {
-        let is_error = outcome != Some(OK_LABEL);
-        let errors = if is_error { used.requests } else { 0 };
+    pub(super) fn add(&mut self, used: &KeyUse) {
         self.requests = self.requests.saturating_add(used.requests);
-        self.errors = self.errors.saturating_add(errors);
+        self.errors = self.errors.saturating_add(used.errors);
         self.units = self.units.saturating_add(used.units);
     }
 }
@@ -70,9 +68,13 @@ impl Sums {
     fn add_cell(&mut self, cell: &UsageCell) {
         let hour = HOUR.start(cell.minute);
         if hour >= self.from && hour < self.to {
-            let used = self.used.entry(cell.key).or_default();
-            used.add(Some(&cell.outcome), &cell.used);
+            let is_ok = *cell.outcome == *OK_LABEL;
+            self.add(&KeyUse::new(cell.key, cell.owner, is_ok, &cell.used));
         }
+    }
+
+    fn add(&mut self, used: &KeyUse) {
+        self.used.entry(used.key).or_default().add(used);
     }
 }
 
@@ -109,21 +111,27 @@ impl RecentUse {
         Some(self.partial.insert(partial).to)
     }
 
-    /// Adds an hour that was read.
-    pub(super) fn read(&mut self, hour: UnixMillis, rows: &[UsageRow], now: UnixMillis) {
+    /// Adds what was read of the next hour.
+    pub(super) fn add_read(&mut self, used: &KeyUse) {
+        if let Some(partial) = &mut self.partial {
+            partial.add(used);
+        }
+    }
+
+    /// The next hour was read.
+    pub(super) fn end_hour(&mut self, hour: UnixMillis, now: UnixMillis) {
         let Some(partial) = &mut self.partial else {
             return;
         };
-        for row in rows {
-            if let Some(key) = row.key {
-                let used = partial.used.entry(key).or_default();
-                used.add(row.outcome.as_deref(), &row.used);
-            }
-        }
         partial.to = hour.after(HOUR.period());
         if partial.to > now {
             partial.to = UnixMillis(u64::MAX);
             self.whole = self.partial.take();
         }
+    }
+
+    /// The next hour was not read to its end: all are to be read again.
+    pub(super) fn start_over(&mut self) {
+        self.partial = None;
     }
 }

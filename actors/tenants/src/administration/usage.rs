@@ -1,4 +1,4 @@
-use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
+use std::{collections::HashMap, fmt, mem, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,11 @@ use super::{
 use crate::{
     UnixMillis,
     command::CommandError,
-    directory::ChangedRecords,
     id::KeyId,
     store::StoreError,
     usage::{
-        GroupBy, LATENCY_BOUNDS, LATENCY_BUCKETS, Label, OK_LABEL, Resolution, UsageAnswer,
-        UsageOf, UsageQuery, UsageRow, Used,
+        GroupBy, KeyUse, KeyUseQuery, LATENCY_BOUNDS, LATENCY_BUCKETS, Label, OK_LABEL, Resolution,
+        UsageAnswer, UsageOf, UsageQuery, UsageRow, Used,
     },
 };
 
@@ -311,86 +310,23 @@ impl Administration {
         keys: Vec<KeyId>,
         now: UnixMillis,
     ) -> Result<HashMap<KeyId, Last24h>, StoreError> {
-        let query = UsageQuery {
+        let query = KeyUseQuery {
             of: UsageOf::Keys(keys),
             resolution: Resolution::Hour,
             from: now.before(DAY),
             to: now,
-            by: GroupBy {
-                key: true,
-                outcome: true,
-                ..GroupBy::default()
-            },
-            rows_max: usize::MAX,
         };
-        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
         let mut all: HashMap<KeyId, Last24h> = HashMap::new();
-        for row in answer.rows {
-            if let Some(key) = row.key {
-                let sum = all.entry(key).or_default();
-                sum.add(row.outcome.as_deref(), &row.used);
-            }
-        }
+        self.key_use(&query, |used| all.entry(used.key).or_default().add(&used))?;
         Ok(all)
     }
 
-    /// Units that each key has used since 00:00 UTC.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn used_today(&mut self, now: UnixMillis) -> Result<HashMap<KeyId, u64>, StoreError> {
-        self.used_today_of(UsageOf::All, now)
-    }
-
-    /// Units that these keys with their chains, and all keys of these tenants, have used since
-    /// 00:00 UTC.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn used_today_by(
+    fn key_use(
         &mut self,
-        records: &ChangedRecords,
-        now: UnixMillis,
-    ) -> Result<HashMap<KeyId, u64>, StoreError> {
-        let mut keys: Vec<KeyId> = records.keys.iter().copied().collect();
-        for key in records.keys.iter().filter_map(|id| self.directory.key(*id)) {
-            // The first one counts even if it was removed.
-            keys.push(key.chain());
-            keys.extend(self.directory.chain(key.chain()).map(|other| other.id));
-        }
-        for tenant in &records.tenants {
-            keys.extend(self.directory.keys_of(*tenant));
-            let tenant = self.directory.tenant(*tenant);
-            let configured = tenant.map(|tenant| self.configured.keys_of(&tenant.name));
-            keys.extend(configured.into_iter().flatten().map(|entry| entry.id));
-        }
-        match keys.is_empty() {
-            true => Ok(HashMap::new()),
-            false => self.used_today_of(UsageOf::Keys(keys), now),
-        }
-    }
-
-    fn used_today_of(
-        &mut self,
-        of: UsageOf,
-        now: UnixMillis,
-    ) -> Result<HashMap<KeyId, u64>, StoreError> {
-        let query = UsageQuery {
-            of,
-            resolution: Resolution::Day,
-            from: Resolution::Day.start(now),
-            to: Resolution::Day.end(now),
-            by: GroupBy {
-                key: true,
-                ..GroupBy::default()
-            },
-            rows_max: usize::MAX,
-        };
-        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
-        let used = answer.rows.into_iter();
-        Ok(used
-            .filter_map(|row| Some((row.key?, row.used.units)))
-            .collect())
+        query: &KeyUseQuery,
+        mut each: impl FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        self.store(StoreCall::Read, |store| store.key_use(query, &mut each))
     }
 }
 
@@ -410,21 +346,20 @@ impl Administration {
         let Some(hour) = self.recent.next(now) else {
             return Ok(false);
         };
-        let query = UsageQuery {
+        let query = KeyUseQuery {
             of: UsageOf::All,
             resolution: Resolution::Hour,
             from: hour,
             to: hour.after(Resolution::Hour.period()),
-            by: GroupBy {
-                key: true,
-                outcome: true,
-                ..GroupBy::default()
-            },
-            rows_max: usize::MAX,
         };
-        let answer = self.store(StoreCall::Read, |store| store.usage(&query))?;
-        self.recent.read(hour, &answer.rows, now);
-        Ok(self.recent.is_partial())
+        let mut recent = mem::take(&mut self.recent);
+        let read = self.key_use(&query, |used| recent.add_read(&used));
+        match read {
+            Ok(()) => recent.end_hour(hour, now),
+            Err(_) => recent.start_over(),
+        }
+        self.recent = recent;
+        read.map(|()| self.recent.is_partial())
     }
 
     /// Reads what all keys used in the last 24 hours, if that is not known.

@@ -2,10 +2,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::{
     UnixMillis,
-    audit::{AUDIT_KEPT, AuditEntry, AuditNumber, AuditPage, AuditQuery},
-    id::{KeyId, TenantId},
+    audit::{AUDIT_KEPT, AuditEntry, AuditNumber, AuditPage, AuditQuery, Verb},
+    id::KeyId,
     store::{Commit, Loaded, StoreError, TenantStore},
-    usage::{Label, Resolution, UsageAnswer, UsageCell, UsageOf, UsageQuery, UsageRow, Used},
+    usage::{
+        KeyOwner, KeyUse, KeyUseQuery, Label, OK_LABEL, Resolution, UsageAnswer, UsageCell,
+        UsageOf, UsageQuery, UsageRow, Used,
+    },
 };
 
 /// Most sums of one resolution: some 15 MB. The oldest are dropped.
@@ -24,7 +27,7 @@ const REFUSALS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     loaded: Loaded,
-    tenants: HashMap<KeyId, TenantId>,
+    owners: HashMap<KeyId, KeyOwner>,
     /// By resolution, from the finest to the coarsest.
     sums: [BTreeMap<SumId, Used>; Resolution::ALL.len()],
     changes: Entries,
@@ -78,6 +81,7 @@ impl TenantStore for MemoryStore {
                     .tenant
                     .is_none_or(|tenant| entry.tenant == Some(tenant))
                 && query.key.is_none_or(|key| entry.key == Some(key))
+                && (!query.logins || entry.verb == Verb::LOGIN)
         });
         let entries: Vec<_> = found.by_ref().take(query.entries_max).cloned().collect();
         let last = entries.last().map(|(number, _)| *number);
@@ -87,8 +91,8 @@ impl TenantStore for MemoryStore {
 
     fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
         for cell in cells {
-            if let Some(tenant) = cell.tenant {
-                self.tenants.insert(cell.key, tenant);
+            if let Some(owner) = cell.owner {
+                self.owners.insert(cell.key, owner);
             }
             let last = self.loaded.last_used.entry(cell.key).or_default();
             *last = cell.last.max(*last);
@@ -105,26 +109,17 @@ impl TenantStore for MemoryStore {
     }
 
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
-        let is_asked_for = |key: &KeyId| match &query.of {
-            UsageOf::All => true,
-            UsageOf::Tenant(tenant) => self.tenants.get(key) == Some(tenant),
-            UsageOf::Keys(keys) => keys.contains(key),
-        };
-        let from = query.resolution.start(query.from);
-        let sums = Resolution::ALL.into_iter().zip(&self.sums);
-        let sums = sums.filter(|(resolution, _)| *resolution == query.resolution);
-        let sums = sums.flat_map(|(_, sums)| sums);
+        let range = (query.from, query.to);
+        let sums = self.sums_of(&query.of, query.resolution, range);
         let mut groups: BTreeMap<_, Used> = BTreeMap::new();
         for ((at, key, method, outcome), used) in sums {
-            if *at >= from && *at < query.to && is_asked_for(key) {
-                let group = (
-                    query.by.time.then_some(*at),
-                    query.by.key.then_some(*key),
-                    query.by.method.then(|| method.clone()),
-                    query.by.outcome.then(|| outcome.clone()),
-                );
-                groups.entry(group).or_default().add(used);
-            }
+            let group = (
+                query.by.time.then_some(*at),
+                query.by.key.then_some(*key),
+                query.by.method.then(|| method.clone()),
+                query.by.outcome.then(|| outcome.clone()),
+            );
+            groups.entry(group).or_default().add(used);
         }
         let is_truncated = groups.len() > query.rows_max;
         let rows = groups.into_iter().take(query.rows_max);
@@ -139,6 +134,19 @@ impl TenantStore for MemoryStore {
             rows: rows.collect(),
             is_truncated,
         })
+    }
+
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        let range = (query.from, query.to);
+        for ((_, key, _, outcome), used) in self.sums_of(&query.of, query.resolution, range) {
+            let owner = self.owners.get(key).copied();
+            each(KeyUse::new(*key, owner, **outcome == *OK_LABEL, used));
+        }
+        Ok(())
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
@@ -158,5 +166,33 @@ impl TenantStore for MemoryStore {
             }
         }
         Ok(false)
+    }
+}
+
+impl MemoryStore {
+    /// The sums of a range.
+    fn sums_of(
+        &self,
+        of: &UsageOf,
+        resolution: Resolution,
+        (from, to): (UnixMillis, UnixMillis),
+    ) -> impl Iterator<Item = (&SumId, &Used)> {
+        let is_asked_for = move |key: &KeyId| match of {
+            UsageOf::All => true,
+            UsageOf::Tenant(tenant) => {
+                let owner = self.owners.get(key);
+                owner.is_some_and(|owner| owner.tenant == *tenant)
+            }
+            UsageOf::Keys(keys) => keys.contains(key),
+            UsageOf::Chains(first) => {
+                let chain = self.owners.get(key).and_then(|owner| owner.chain);
+                first.contains(&chain.unwrap_or(*key))
+            }
+        };
+        let from = resolution.start(from);
+        let sums = Resolution::ALL.into_iter().zip(&self.sums);
+        let sums = sums.filter(move |(one, _)| *one == resolution);
+        let sums = sums.flat_map(|(_, sums)| sums);
+        sums.filter(move |((at, key, ..), _)| *at >= from && *at < to && is_asked_for(key))
     }
 }

@@ -13,7 +13,7 @@
 //! | `database` | a file: opens and checks it, brings it to the newest format |
 //! | `records`, `records_1.sql`, `records_2.sql` | tenants, keys and accounts, each with a checksum |
 //! | `audit` | the audit, in the same file |
-//! | `usage`, `usage_1.sql` | usage |
+//! | `usage` and its folder, `usage_1.sql`, `usage_2.sql` | usage |
 
 mod audit;
 mod database;
@@ -27,7 +27,7 @@ use crate::{
     UnixMillis,
     audit::{AuditPage, AuditQuery},
     store::{Commit, Loaded, StoreError, TenantStore},
-    usage::{UsageAnswer, UsageCell, UsageQuery},
+    usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageQuery},
 };
 
 /// A store in a folder that the caller has locked. The files belong to this process until it is
@@ -111,6 +111,14 @@ impl TenantStore for SqliteStore {
 
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
         self.usage.answer(query)
+    }
+
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        self.usage.key_use(query, each)
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {

@@ -2,10 +2,12 @@ use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     mem,
-    time::Duration,
 };
 
-use crate::{id::KeyId, usage::used::Used};
+use crate::{
+    id::KeyId,
+    usage::counted::{Counted, RequestUse},
+};
 
 /// Most cells of one worker between two ticks. In one second a worker answers some 50,000 requests,
 /// so they fit even if no two are of the same key.
@@ -14,25 +16,23 @@ pub const CELLS_MAX: usize = 65_536;
 /// Most methods, one for what is no method included.
 pub const METHODS_MAX: usize = 1_024;
 
+/// The room of a worker that is kept however little was counted.
+const CELLS_KEPT: usize = 1_024;
+
 /// What one worker has counted since the last tick. It belongs to that worker alone.
 #[derive(Debug, Default)]
 pub struct UsageCounts {
-    taken: TakenCounts,
+    cells: HashMap<CellId, Counted, BuildHasherDefault<CellHasher>>,
+    /// Requests, sessions and notifications for which there was no room.
+    dropped: u64,
 }
 
 /// What a worker counted between two ticks.
 #[derive(Debug, Default)]
 pub struct TakenCounts {
-    pub(super) cells: HashMap<CellId, Used, BuildHasherDefault<CellHasher>>,
+    pub(super) cells: Vec<(CellId, Counted)>,
     /// Requests, sessions and notifications for which there was no room.
     pub(super) dropped: u64,
-}
-
-impl TakenCounts {
-    /// The keys that were used; one may come several times.
-    pub fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.cells.keys().map(|id| id.key)
-    }
 }
 
 /// What counts are grouped by: key, method and outcome.
@@ -84,23 +84,6 @@ impl Hasher for CellHasher {
     }
 }
 
-/// One request.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestUse {
-    /// The method's index in the registry.
-    pub method: u16,
-    /// The outcome's index.
-    pub outcome: u8,
-    /// Units that were charged.
-    pub units: u64,
-    /// Bytes of the request.
-    pub bytes_in: u64,
-    /// Bytes of the answer.
-    pub bytes_out: u64,
-    /// How long the answer took.
-    pub took: Duration,
-}
-
 impl UsageCounts {
     /// Counts a request.
     pub fn request(&mut self, key: KeyId, request: &RequestUse) {
@@ -110,80 +93,95 @@ impl UsageCounts {
             method,
             outcome,
         };
-        if let Some(used) = self.cell(id) {
-            used.requests += 1;
-            used.units = used.units.saturating_add(request.units);
-            used.bytes_in = used.bytes_in.saturating_add(request.bytes_in);
-            used.bytes_out = used.bytes_out.saturating_add(request.bytes_out);
-            if let Some(bucket) = used.latency.get_mut(Used::bucket(request.took)) {
-                *bucket += 1;
-            }
+        if let Some(counted) = self.cell(id) {
+            counted.request(request);
         }
     }
 
     /// Counts a session that was opened, for this many units.
     pub fn session_opened(&mut self, key: KeyId, units: u64) {
-        if let Some(used) = self.cell(CellId::session(key)) {
-            used.sessions += 1;
-            used.units = used.units.saturating_add(units);
+        if let Some(counted) = self.cell(CellId::session(key)) {
+            counted.session_opened(units);
         }
     }
 
     /// Counts notifications of a session.
     pub fn notified(&mut self, key: KeyId, notifications: u64, units: u64, bytes_out: u64) {
-        if let Some(used) = self.cell(CellId::session(key)) {
-            used.notifications = used.notifications.saturating_add(notifications);
-            used.units = used.units.saturating_add(units);
-            used.bytes_out = used.bytes_out.saturating_add(bytes_out);
+        if let Some(counted) = self.cell(CellId::session(key)) {
+            counted.notified(notifications, units, bytes_out);
         }
     }
 
     /// Whether there is nothing to take.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.taken.cells.is_empty() && self.taken.dropped == 0
+        self.cells.is_empty() && self.dropped == 0
     }
 
-    /// Takes everything: what a tick hands to the owner of the store.
+    /// Takes everything: what a tick hands to the owner of the store. Room for a second like this
+    /// one stays; what a busier one took is freed.
     pub fn take(&mut self) -> TakenCounts {
-        // The next second is like this one.
-        let capacity = self.taken.cells.len();
-        let next = TakenCounts {
-            cells: HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default()),
-            dropped: 0,
+        let taken = TakenCounts {
+            cells: self.cells.drain().collect(),
+            dropped: mem::take(&mut self.dropped),
         };
-        mem::replace(&mut self.taken, next)
+        self.keep_room(taken.cells.len());
+        taken
     }
 
-    fn cell(&mut self, id: CellId) -> Option<&mut Used> {
-        let cells = &mut self.taken.cells;
-        if cells.len() >= CELLS_MAX && !cells.contains_key(&id) {
-            self.taken.dropped += 1;
+    /// Frees room that the last second did not need, in which nothing was counted.
+    pub fn rest(&mut self) {
+        if self.cells.is_empty() {
+            self.keep_room(0);
+        }
+    }
+
+    fn keep_room(&mut self, cells: usize) {
+        let most = CELLS_KEPT.max(cells * 2);
+        if self.cells.capacity() > most * 2 {
+            self.cells.shrink_to(most);
+        }
+    }
+
+    fn cell(&mut self, id: CellId) -> Option<&mut Counted> {
+        if self.cells.len() >= CELLS_MAX && !self.cells.contains_key(&id) {
+            self.dropped += 1;
             return None;
         }
-        Some(cells.entry(id).or_default())
+        Some(self.cells.entry(id).or_default())
     }
 }
 
 impl TakenCounts {
     /// What was counted, with the key and the index of the outcome; `None` for what sessions did
     /// besides requests. Several methods may have the same two.
-    pub fn by_outcome(&self) -> impl Iterator<Item = (KeyId, Option<u8>, &Used)> {
-        self.cells.iter().map(|(id, used)| {
+    pub fn by_outcome(&self) -> impl Iterator<Item = (KeyId, Option<u8>, &Counted)> {
+        self.cells.iter().map(|(id, counted)| {
             let outcome = (*id != CellId::session(id.key)).then_some(id.outcome);
-            (id.key, outcome, used)
+            (id.key, outcome, counted)
         })
+    }
+
+    /// The keys that were used; one may come several times.
+    pub fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.cells.iter().map(|(id, _)| id.key)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::{collections::HashSet, time::Duration};
 
     use super::*;
+    use crate::usage::used::Used;
 
     fn key(number: u64) -> KeyId {
         KeyId::of_configured(&number.to_string())
+    }
+
+    fn used(taken: &TakenCounts, id: CellId) -> Used {
+        let found = taken.cells.iter().find(|(known, _)| *known == id);
+        found.map(|(_, counted)| counted.used()).unwrap_or_default()
     }
 
     const REQUEST: RequestUse = RequestUse {
@@ -215,16 +213,19 @@ mod tests {
         assert!(counts.is_empty());
         let cell = |method, outcome| {
             let key = key(1);
-            taken.cells[&CellId {
-                key,
-                method,
-                outcome,
-            }]
+            used(
+                &taken,
+                CellId {
+                    key,
+                    method,
+                    outcome,
+                },
+            )
         };
         let (both, one, session) = (
             cell(3, 1),
             cell(3, 0),
-            taken.cells[&CellId::session(key(1))],
+            used(&taken, CellId::session(key(1))),
         );
         assert_eq!(
             (both.requests, both.units, both.bytes_in, both.bytes_out),
@@ -261,7 +262,34 @@ mod tests {
             method: 0,
             outcome: 1,
         };
-        assert_eq!(taken.cells[&first].requests, 2);
+        assert_eq!(used(&taken, first).requests, 2);
+    }
+
+    /// A worker that was busy once keeps little room, and one that is busy keeps its room.
+    #[test]
+    fn room_is_that_of_the_last_second() {
+        let mut counts = UsageCounts::default();
+        let mut second = |requests: u64| {
+            (0..requests).for_each(|number| counts.request(key(number), &REQUEST));
+            assert_eq!(counts.take().cells.len() as u64, requests);
+            counts.cells.capacity()
+        };
+        let busy = second(20_000);
+        assert!(busy >= 20_000);
+        assert_eq!(second(20_000), busy, "nothing is freed that is used again");
+        let room = CELLS_KEPT..4 * CELLS_KEPT;
+        let quiet = second(1);
+        assert!(room.contains(&quiet), "{quiet}");
+        second(20_000);
+        counts.rest();
+        let rested = counts.cells.capacity();
+        assert!(room.contains(&rested), "{rested}");
+        counts.request(key(1), &REQUEST);
+        counts.rest();
+        assert_eq!(counts.take().cells.len(), 1, "what was counted stays");
+        // A cell has the size of the counts, and those of what it is found by.
+        let bytes = size_of::<(CellId, Counted)>();
+        assert!(bytes <= 80, "{bytes} bytes");
     }
 
     #[test]

@@ -1,22 +1,27 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     UnixMillis,
-    id::{KeyId, TenantId},
+    id::KeyId,
     usage::{
+        counted::Counted,
         counts::{CellId, METHODS_MAX, TakenCounts},
-        query::UsageCell,
+        query::{KeyOwner, UsageCell},
         resolution::Resolution,
-        used::{Label, SESSION_LABEL, Used},
+        used::{Label, SESSION_LABEL},
     },
 };
 
 /// How often merged usage is written. The end of a process by force is to lose ten seconds at most:
-/// a second until a worker hands its counts over, one until the owner looks for what is due, and
-/// one for the write.
+/// a quarter of a second until a worker hands its counts over, a second until the owner looks for
+/// what is due, and one for the write.
 pub const FLUSH_INTERVAL: Duration = Duration::from_secs(7);
 
-/// Most cells that await the next flush: one for each of 100,000 keys, in some 20 MB. A store that
+/// Most cells that await the next flush: one for each of 100,000 keys, in some 18 MB. A store that
 /// cannot be written fills them, and what then has no room is dropped, and counted.
 pub const MERGED_CELLS_MAX: usize = 131_072;
 
@@ -75,10 +80,19 @@ impl Labels {
 #[derive(Debug)]
 pub struct Merged {
     labels: Labels,
-    /// By minute first, so that the oldest is written first.
-    cells: BTreeMap<(UnixMillis, CellId), (UnixMillis, Used)>,
+    /// By minute, so that the oldest is written first. None is empty.
+    minutes: BTreeMap<UnixMillis, BTreeMap<CellId, Cell>>,
+    len: usize,
     dropped: u64,
     flushed_at: UnixMillis,
+}
+
+/// What was counted in one minute.
+#[derive(Debug, Default)]
+struct Cell {
+    counted: Counted,
+    /// When the last of it was, in milliseconds since the minute began.
+    last: u32,
 }
 
 impl Merged {
@@ -87,7 +101,8 @@ impl Merged {
     pub const fn new(labels: Labels, now: UnixMillis) -> Self {
         Self {
             labels,
-            cells: BTreeMap::new(),
+            minutes: BTreeMap::new(),
+            len: 0,
             dropped: 0,
             flushed_at: now,
         }
@@ -97,22 +112,28 @@ impl Merged {
     pub fn merge(&mut self, taken: &TakenCounts, now: UnixMillis) {
         self.dropped = self.dropped.saturating_add(taken.dropped);
         let minute = Resolution::Minute.start(now);
-        for (id, used) in &taken.cells {
-            self.add((minute, *id), now, used);
+        // Less than a minute.
+        let last = (now.0 - minute.0) as u32;
+        let cells = self.minutes.entry(minute).or_default();
+        for (id, counted) in &taken.cells {
+            let is_full = self.len >= MERGED_CELLS_MAX;
+            let cell = match cells.entry(*id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(_) if is_full => {
+                    self.dropped = self.dropped.saturating_add(counted.events());
+                    continue;
+                }
+                Entry::Vacant(free) => {
+                    self.len += 1;
+                    free.insert(Cell::default())
+                }
+            };
+            cell.last = last.max(cell.last);
+            cell.counted.add(counted);
         }
-    }
-
-    fn add(&mut self, at: (UnixMillis, CellId), last: UnixMillis, used: &Used) {
-        if self.cells.len() >= MERGED_CELLS_MAX && !self.cells.contains_key(&at) {
-            let lost = used.requests.saturating_add(used.sessions);
-            self.dropped = self
-                .dropped
-                .saturating_add(lost.saturating_add(used.notifications));
-            return;
+        if cells.is_empty() {
+            self.minutes.remove(&minute);
         }
-        let (latest, sum) = self.cells.entry(at).or_default();
-        *latest = last.max(*latest);
-        sum.add(used);
     }
 
     /// Whether it is time to write: [`FLUSH_INTERVAL`] after the last flush, or if half of the room
@@ -120,7 +141,7 @@ impl Merged {
     #[must_use]
     pub fn is_due(&self, now: UnixMillis) -> bool {
         let is_time = now >= self.flushed_at.after(FLUSH_INTERVAL) || now < self.flushed_at;
-        !self.cells.is_empty() && (is_time || self.cells.len() * 2 >= MERGED_CELLS_MAX)
+        self.len > 0 && (is_time || self.len * 2 >= MERGED_CELLS_MAX)
     }
 
     /// Requests, sessions and notifications that were not counted because there was no room.
@@ -131,14 +152,14 @@ impl Merged {
 
     /// Cells that are not written yet.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.cells.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether everything is written.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Writes by `write`, which adds all cells that it gets or none, at most [`FLUSH_CELLS_MAX`] at
@@ -149,30 +170,37 @@ impl Merged {
     pub fn flush<E>(
         &mut self,
         now: UnixMillis,
-        tenant_of: impl Fn(KeyId) -> Option<TenantId>,
+        owner_of: impl Fn(KeyId) -> Option<KeyOwner>,
         mut write: impl FnMut(&[UsageCell]) -> Result<(), E>,
     ) -> Result<(), E> {
         // Even if it fails, so that a full disk is not tried every second.
         self.flushed_at = now;
-        while !self.cells.is_empty() {
-            let batch = self.cells.iter().take(FLUSH_CELLS_MAX);
-            let cell = |(&(minute, id), &(last, used)): (&_, &_)| {
-                let (method, outcome) = self.labels.of(id);
+        let mut batch = Vec::with_capacity(self.len.min(FLUSH_CELLS_MAX));
+        while let Some(mut oldest) = self.minutes.first_entry() {
+            let minute = *oldest.key();
+            let cells = oldest.get().iter().take(FLUSH_CELLS_MAX);
+            batch.clear();
+            batch.extend(cells.map(|(id, cell)| {
+                let (method, outcome) = self.labels.of(*id);
                 UsageCell {
                     minute,
                     key: id.key,
-                    tenant: tenant_of(id.key),
+                    owner: owner_of(id.key),
                     method,
                     outcome,
-                    last,
-                    used,
+                    last: UnixMillis(minute.0 + u64::from(cell.last)),
+                    used: cell.counted.used(),
                 }
-            };
-            let batch: Vec<UsageCell> = batch.map(cell).collect();
+            }));
             write(&batch)?;
             // The same ones: nothing was added meanwhile.
+            let cells = oldest.get_mut();
             for _ in 0..batch.len() {
-                self.cells.pop_first();
+                cells.pop_first();
+            }
+            self.len -= batch.len();
+            if cells.is_empty() {
+                oldest.remove();
             }
         }
         Ok(())

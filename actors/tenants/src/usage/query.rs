@@ -33,6 +33,8 @@ pub enum UsageOf {
     Tenant(TenantId),
     /// That of these keys.
     Keys(Vec<KeyId>),
+    /// That of the chains that begin with these keys, with their keys that were removed.
+    Chains(Vec<KeyId>),
 }
 
 /// What rows are grouped by; everything else is summed.
@@ -72,6 +74,58 @@ pub struct UsageRow {
     pub used: Used,
 }
 
+/// A question about what each key used. Its answer is read sum by sum, so that nothing of it is in
+/// memory at once: there may be 100,000 keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUseQuery {
+    /// Whose.
+    pub of: UsageOf,
+    /// Which sums are read.
+    pub resolution: Resolution,
+    /// The period that this is in is the first one.
+    pub from: UnixMillis,
+    /// Periods that begin here or later do not count.
+    pub to: UnixMillis,
+}
+
+/// For whom the usage of a key counts besides the key itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyOwner {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// The first key of its chain of rotations; `None` if it is the first one itself.
+    pub chain: Option<KeyId>,
+}
+
+/// What a key used in one period with one method and one outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The key.
+    pub key: KeyId,
+    /// Its owner when it was last used, as far as that was known then.
+    pub owner: Option<KeyOwner>,
+    /// Requests.
+    pub requests: u64,
+    /// Those that were not answered with a result.
+    pub errors: u64,
+    /// Units.
+    pub units: u64,
+}
+
+impl KeyUse {
+    /// That of one outcome.
+    #[must_use]
+    pub fn new(key: KeyId, owner: Option<KeyOwner>, is_ok: bool, used: &Used) -> Self {
+        Self {
+            key,
+            owner,
+            requests: used.requests,
+            errors: if is_ok { 0 } else { used.requests },
+            units: used.units,
+        }
+    }
+}
+
 /// What the store is to add: the usage of one key in one minute with one method and one outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageCell {
@@ -79,8 +133,8 @@ pub struct UsageCell {
     pub minute: UnixMillis,
     /// The key.
     pub key: KeyId,
-    /// Its tenant; `None` if the key is gone.
-    pub tenant: Option<TenantId>,
+    /// Its owner; `None` if the key is gone.
+    pub owner: Option<KeyOwner>,
     /// The method, or [`SESSION_LABEL`](super::SESSION_LABEL).
     pub method: Label,
     /// The outcome, or [`SESSION_LABEL`](super::SESSION_LABEL).

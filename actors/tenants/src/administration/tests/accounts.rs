@@ -46,6 +46,15 @@ fn people_have_passwords() {
     assert_eq!(scene.run(WhoAmI {}, &zoe).unwrap().role, RoleName::Holder);
     let listed = scene.done(ListAccounts {}).accounts;
     assert_eq!(listed[2].last_seen, Some(NOW));
+    // Where they logged in is for the service and for administrators.
+    let list = ListLogins {
+        before: None,
+        limit: 10,
+    };
+    let address = nobody().from.unwrap();
+    let logins = scene.done(list).logins;
+    assert_eq!(logins, [("zoe".parse().unwrap(), address)]);
+    assert_eq!(scene.run(list, &zoe), Err(AdminError::NotAllowed));
     // Whoever changes their own gives the present one.
     let new = "another horse battery";
     for (present, expected) in [

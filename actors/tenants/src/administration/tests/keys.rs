@@ -6,7 +6,7 @@ use crate::{
     administration::*,
     record::KeyState,
     secret::SecretDigest,
-    usage::{UsageCell, Used},
+    usage::{KeyOwner, UsageCell, Used},
 };
 
 /// The settings that a key has after each of these patches, one after the other.
@@ -264,7 +264,10 @@ fn keys_that_are_long_over_are_removed() {
     let used = UsageCell {
         minute: NOW,
         key: revoked,
-        tenant: Some(tenant),
+        owner: Some(KeyOwner {
+            tenant,
+            chain: None,
+        }),
         method: "eth_call".into(),
         outcome: "ok".into(),
         last: NOW,

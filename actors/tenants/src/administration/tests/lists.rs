@@ -23,7 +23,7 @@ fn used(key: KeyId, at: UnixMillis, outcome: &str, requests: u64) -> UsageCell {
     UsageCell {
         minute: at,
         key,
-        tenant: None,
+        owner: None,
         method: "eth_call".into(),
         outcome: outcome.into(),
         last: at,
@@ -310,6 +310,26 @@ fn a_page_of_100_000_keys_is_little_work() {
     let mut administration = open(&store);
     GetKey { id }.run(&mut administration, &admin()).unwrap();
     assert!(administration.rows.is_none());
+}
+
+/// The table of all keys is freed when nobody asks for a list any more.
+#[test]
+fn a_table_for_lists_is_kept_for_a_while() {
+    let mut scene = scene();
+    let after = |seconds: u64| UnixMillis(NOW.0 + seconds * 1_000);
+    let list = |scene: &mut Scene, now| {
+        let list = ListKeys::default().run(&mut scene.administration, &at(admin(), now));
+        list.unwrap().total
+    };
+    let total = list(&mut scene, NOW);
+    for (now, is_kept) in [(599, true), (600, false), (601, false)] {
+        scene.administration.expire(after(now)).unwrap();
+        assert_eq!(scene.administration.rows.is_some(), is_kept, "{now}");
+    }
+    assert_eq!(list(&mut scene, after(700)), total);
+    assert_eq!(list(&mut scene, after(1_200)), total);
+    scene.administration.expire(after(1_700)).unwrap();
+    assert!(scene.administration.rows.is_some(), "asked for again");
 }
 
 /// What was read in parts, and what is added meanwhile, is what one query for all of it says.

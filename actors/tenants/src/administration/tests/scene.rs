@@ -11,7 +11,7 @@ use crate::{
     password::PasswordHash,
     secret::KeyPrefix,
     store::{Commit, Loaded, MemoryStore, StoreError, TenantStore},
-    usage::{UsageAnswer, UsageCell, UsageOf, UsageQuery},
+    usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageOf, UsageQuery},
 };
 
 /// Argon2 is slow, and few tests verify a password.
@@ -41,6 +41,15 @@ impl SharedStore {
             false => call(&mut self.store.lock().unwrap()),
         }
     }
+
+    fn note_query(&self, of: &UsageOf) {
+        let keys = match of {
+            UsageOf::Keys(keys) => keys.len(),
+            UsageOf::Chains(keys) => keys.len(),
+            UsageOf::All | UsageOf::Tenant(_) => 0,
+        };
+        self.usage_queries.lock().unwrap().push(keys);
+    }
 }
 
 impl TenantStore for SharedStore {
@@ -61,12 +70,17 @@ impl TenantStore for SharedStore {
     }
 
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
-        let keys = match &query.of {
-            UsageOf::Keys(keys) => keys.len(),
-            UsageOf::All | UsageOf::Tenant(_) => 0,
-        };
-        self.usage_queries.lock().unwrap().push(keys);
+        self.note_query(&query.of);
         self.call(|store| store.usage(query))
+    }
+
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        self.note_query(&query.of);
+        self.call(|store| store.key_use(query, each))
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {

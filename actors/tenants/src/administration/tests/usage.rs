@@ -4,6 +4,8 @@ use super::scene::*;
 use crate::{
     UnixMillis,
     administration::*,
+    directory::ChangedRecords,
+    id::KeyId,
     usage::{SESSION_LABEL, UsageCell, Used},
 };
 
@@ -15,7 +17,7 @@ fn scene() -> Scene {
     let cell = |key, minutes: u64, method: &str, outcome: &str, used| UsageCell {
         minute: UnixMillis(NOW.0 - minutes * MINUTE),
         key,
-        tenant: scene.administration.tenant_of(key),
+        owner: scene.administration.owner_of(key),
         method: method.into(),
         outcome: outcome.into(),
         last: NOW,
@@ -181,7 +183,7 @@ fn one_request(scene: &Scene, minutes_ago: u64, method: String) -> UsageCell {
     UsageCell {
         minute: UnixMillis(NOW.0 - minutes_ago * MINUTE),
         key: scene.alice.view.id,
-        tenant: None,
+        owner: None,
         method: method.into(),
         outcome: "ok".into(),
         last: NOW,
@@ -273,4 +275,78 @@ fn parts_are_of_what_one_may_see() {
         reading = scene.run(part, &ann).unwrap();
     }
     assert_eq!(reading.into_view().rows[0].requests, 14);
+}
+
+/// Units of today, as they are after a restart: by alice, by the tenant of the configuration, and
+/// by the chain of this key.
+fn used_today(scene: &Scene, chain: KeyId) -> [u64; 3] {
+    let mut administration = open(&scene.store);
+    let used = administration.used_today(NOW).unwrap();
+    let alice = used.by_tenant(scene.alice.view.tenant.id);
+    let flag = scene.administration.owner_of(scene.flag).unwrap();
+    [alice, used.by_tenant(flag.tenant), used.by_chain(chain)]
+}
+
+/// What a key used counts for its tenant and its chain also when the key is removed.
+#[test]
+fn units_of_a_removed_key_still_count() {
+    let mut scene = Scene::new();
+    let first = scene.alice.view.id;
+    let mut rotate = |id| {
+        let rotate = of_json::<RotateKey>(json!({"id": id, "overlap": "1h"}));
+        let made = scene.done(rotate);
+        scene.done(RevokeKey { id });
+        made.view.id
+    };
+    let second = rotate(first);
+    let third = rotate(second);
+    let keys = [(first, 1), (second, 20), (third, 300), (scene.flag, 4_000)];
+    for (key, units) in keys {
+        let cell = UsageCell {
+            key,
+            owner: scene.administration.owner_of(key),
+            used: Used {
+                units,
+                ..Used::default()
+            },
+            ..one_request(&scene, 0, "eth_call".to_owned())
+        };
+        scene.administration.add_usage(&[cell]).unwrap();
+    }
+    assert_eq!(used_today(&scene, first), [321, 4_000, 321]);
+    scene.done(RemoveKey { id: first });
+    scene.done(RemoveKey { id: second });
+    assert_eq!(used_today(&scene, first), [321, 4_000, 321]);
+    // Those that get a quota read the same, and no more than they need.
+    for (tenant, key, expected) in [
+        (None, Some(third), [0, 0, 321]),
+        (Some(third), None, [321, 0, 0]),
+    ] {
+        let mut records = ChangedRecords::default();
+        let owner = |key| scene.administration.owner_of(key).unwrap().tenant;
+        records.tenants.extend(tenant.map(owner));
+        records.keys.extend(key);
+        let flag = owner(scene.flag);
+        let used = scene.administration.used_today_by(&records, NOW).unwrap();
+        let found = [
+            used.by_tenant(scene.alice.view.tenant.id),
+            used.by_tenant(flag),
+            used.by_chain(first),
+        ];
+        assert_eq!(found, expected);
+    }
+    // A tenant that takes the name of configured keys has what they used.
+    let made = scene.done(create_tenant("flag")).id;
+    let mut records = ChangedRecords::default();
+    records.tenants.insert(made);
+    let used = scene.administration.used_today_by(&records, NOW).unwrap();
+    assert_eq!(used.by_tenant(made), 4_000);
+    assert_eq!(
+        scene
+            .administration
+            .used_today(NOW)
+            .unwrap()
+            .by_tenant(made),
+        4_000
+    );
 }

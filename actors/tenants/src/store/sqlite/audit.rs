@@ -50,9 +50,21 @@ pub(super) fn page(connection: &Connection, query: &AuditQuery) -> Result<AuditP
     // A condition that is not asked for is left out, so that an index serves the others.
     let of_tenant = query.tenant.map_or("", |_| "AND tenant = :tenant");
     let of_key = query.key.map_or("", |_| "AND key = :key");
+    let (index, of_logins) = match query.logins {
+        // The condition of the index is in the question, or it could not be used.
+        true => {
+            let Kind { index, condition } = LOGINS;
+            (
+                format!("INDEXED BY {index}"),
+                format!("AND {condition} AND verb = 'login'"),
+            )
+        }
+        false => (String::new(), String::new()),
+    };
     let select = format!(
-        "SELECT number, at, author, author_name, address, verb, tenant, key, detail FROM audit
-         WHERE number < :before {of_tenant} {of_key} ORDER BY number DESC LIMIT :max"
+        "SELECT number, at, author, author_name, address, verb, tenant, key, detail
+         FROM audit {index} WHERE number < :before {of_tenant} {of_key} {of_logins}
+         ORDER BY number DESC LIMIT :max"
     );
     let mut select = connection.prepare(&select)?;
     let before = query.before.map_or(i64::MAX, |before| {

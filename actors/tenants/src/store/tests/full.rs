@@ -7,7 +7,7 @@ fn cells(numbers: std::ops::Range<u64>, minute: u64) -> Vec<UsageCell> {
     let cell = |number: u64| UsageCell {
         minute: UnixMillis(minute),
         key: KeyId::of_configured(&number.to_string()),
-        tenant: None,
+        owner: None,
         method: "eth_call".into(),
         outcome: "ok".into(),
         last: UnixMillis(minute),

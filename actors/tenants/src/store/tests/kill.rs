@@ -59,7 +59,7 @@ fn writer() {
         let used = UsageCell {
             minute: step.entry.at,
             key: key_of(number),
-            tenant: None,
+            owner: None,
             method: "eth_call".into(),
             outcome: "ok".into(),
             last: step.entry.at,

@@ -23,7 +23,7 @@ fn filled(folder: &Folder) -> Loaded {
     let cell = |number: u64| UsageCell {
         minute: UnixMillis(number * 30_000),
         key: KeyId::of_configured(&(number % 50).to_string()),
-        tenant: None,
+        owner: None,
         method: "eth_call".into(),
         outcome: "ok".into(),
         last: UnixMillis(number * 30_000),

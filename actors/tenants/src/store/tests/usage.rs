@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     id::TenantId,
     usage::{
-        GroupBy, Labels, Merged, RequestUse, Resolution, SESSION_LABEL, UsageCounts, UsageOf,
-        UsageRow, Used,
+        GroupBy, KeyOwner, KeyUseQuery, Labels, Merged, RequestUse, Resolution, SESSION_LABEL,
+        UsageCounts, UsageOf, UsageRow, Used,
     },
 };
 
@@ -26,6 +26,14 @@ fn key(number: u8) -> KeyId {
 fn tenant_of(key_of: KeyId) -> TenantId {
     let is_other = key_of == key(3);
     TenantId::of_configured(if is_other { "other" } else { "one" })
+}
+
+/// The second key took the place of the first one.
+fn owner_of(key_of: KeyId) -> KeyOwner {
+    KeyOwner {
+        tenant: tenant_of(key_of),
+        chain: (key_of == key(2)).then(|| key(1)),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +105,7 @@ fn expected(counted: &[Counted], query: &UsageQuery) -> Vec<UsageRow> {
             UsageOf::All => true,
             UsageOf::Tenant(tenant) => tenant_of(*key) == *tenant,
             UsageOf::Keys(keys) => keys.contains(key),
+            UsageOf::Chains(first) => first.contains(&owner_of(*key).chain.unwrap_or(*key)),
         };
         if is_of && begin >= query.from.0 / period * period && begin < query.to.0 {
             let group = (
@@ -117,6 +126,45 @@ fn expected(counted: &[Counted], query: &UsageQuery) -> Vec<UsageRow> {
         used,
     });
     rows.collect()
+}
+
+/// The sums of each key: requests, errors and units.
+type KeySums = BTreeMap<KeyId, [u64; 3]>;
+
+fn expected_of_keys(counted: &[Counted], query: &UsageQuery) -> KeySums {
+    let query = UsageQuery {
+        by: GroupBy {
+            key: true,
+            outcome: true,
+            ..GroupBy::default()
+        },
+        ..query.clone()
+    };
+    let mut sums = KeySums::new();
+    for row in expected(counted, &query) {
+        let is_error = row.outcome.as_deref() != Some("ok");
+        let errors = if is_error { row.used.requests } else { 0 };
+        let sum = sums.entry(row.key.unwrap()).or_default();
+        let more = [row.used.requests, errors, row.used.units];
+        sum.iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum += more);
+    }
+    sums
+}
+
+fn key_use(store: &mut dyn TenantStore, query: &KeyUseQuery) -> KeySums {
+    let mut sums = KeySums::new();
+    let read = store.key_use(query, &mut |used| {
+        assert_eq!(used.owner, Some(owner_of(used.key)));
+        let sum = sums.entry(used.key).or_default();
+        let more = [used.requests, used.errors, used.units];
+        sum.iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum += more);
+    });
+    read.unwrap();
+    sums
 }
 
 /// Stores, their owner and two workers.
@@ -142,7 +190,7 @@ impl Run<'_> {
         let (memory, sqlite) = (&mut self.memory, &mut self.sqlite);
         let flushed = self.merged.flush(
             self.now,
-            |key| Some(tenant_of(key)),
+            |key| Some(owner_of(key)),
             |cells| {
                 if fails {
                     return Err(StoreError::Full { path: USAGE.into() });
@@ -254,7 +302,7 @@ proptest! {
     fn sums_agree_with_events(
         events in prop::collection::vec(any_event(), 1..60),
         queries in prop::collection::vec(
-            (0..3_usize, 0..45_u64, 0..45_u64, 0..1_000_u64, 0..5_usize, any::<[bool; 4]>()), 20
+            (0..3_usize, 0..45_u64, 0..45_u64, 0..1_000_u64, 0..6_usize, any::<[bool; 4]>()), 20
         ),
     ) {
         let folder = Folder::new("usage");
@@ -293,6 +341,7 @@ proptest! {
                     1 => UsageOf::Tenant(tenant_of(key(0))),
                     2 => UsageOf::Keys(vec![key(1), key(3), key(9)]),
                     3 => UsageOf::Keys((0..40).map(key).collect()),
+                    4 => UsageOf::Chains(vec![key(1), key(3)]),
                     _ => UsageOf::Keys(Vec::new()),
                 },
                 resolution,
@@ -304,6 +353,15 @@ proptest! {
                 by: GroupBy { time, key: key_too, method, outcome },
                 rows_max: 1_000_000,
             };
+            let of_keys = KeyUseQuery {
+                of: query.of.clone(),
+                resolution,
+                from: query.from,
+                to: query.to,
+            };
+            let sums = expected_of_keys(&run.written, &query);
+            prop_assert_eq!(&key_use(&mut run.sqlite, &of_keys), &sums, "{:?}", query);
+            prop_assert_eq!(&key_use(&mut run.memory, &of_keys), &sums, "{:?}", query);
             let rows = expected(&run.written, &query);
             let answer = UsageAnswer { rows, is_truncated: false };
             prop_assert_eq!(&run.sqlite.usage(&query).unwrap(), &answer, "{:?}", query);
@@ -323,7 +381,7 @@ fn cell(minute: u64, number: u64) -> UsageCell {
     UsageCell {
         minute: UnixMillis(minute),
         key: KeyId::of_configured(&number.to_string()),
-        tenant: None,
+        owner: None,
         method: "eth_call".into(),
         outcome: "ok".into(),
         last: UnixMillis(minute),

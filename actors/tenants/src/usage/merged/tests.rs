@@ -1,5 +1,8 @@
 use super::*;
-use crate::usage::counts::{RequestUse, UsageCounts};
+use crate::{
+    id::TenantId,
+    usage::{counted::RequestUse, counts::UsageCounts},
+};
 
 fn key(number: u64) -> KeyId {
     KeyId::of_configured(&number.to_string())
@@ -23,10 +26,13 @@ fn merged() -> Merged {
 /// Everything that is written, or the error.
 fn flush(merged: &mut Merged, now: u64) -> Vec<UsageCell> {
     let mut written = Vec::new();
-    let tenant = TenantId::of_configured("t");
+    let owner = KeyOwner {
+        tenant: TenantId::of_configured("t"),
+        chain: None,
+    };
     let Ok(()) = merged.flush(
         UnixMillis(now),
-        |_| Some(tenant),
+        |_| Some(owner),
         |cells| {
             assert!(cells.len() <= FLUSH_CELLS_MAX);
             written.extend_from_slice(cells);

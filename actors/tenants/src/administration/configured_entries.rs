@@ -19,14 +19,14 @@ pub struct ConfiguredEntry {
 
 /// All keys that the configuration names.
 #[derive(Debug, Default)]
-pub(super) struct ConfiguredKeys {
+pub(super) struct ConfiguredEntries {
     keys: HashMap<KeyId, ConfiguredEntry>,
     /// The ids that their tenants have unless they are stored.
     tenant_ids: HashMap<Name, TenantId>,
     tenant_names: HashMap<TenantId, Name>,
 }
 
-impl ConfiguredKeys {
+impl ConfiguredEntries {
     pub(super) fn new(entries: Vec<ConfiguredEntry>) -> Self {
         let mut this = Self::default();
         for entry in entries {
