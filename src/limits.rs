@@ -91,15 +91,22 @@ pub(crate) const NETWORK_GUESSES_MAX: u32 = 30;
 /// Time after which one more guess is allowed to a network.
 pub(crate) const NETWORK_GUESS_EVERY: Duration = Duration::from_secs(10);
 
-/// Accounts, and networks, whose wrong passwords are counted one by one: some megabytes. Beyond
-/// that, all others are counted together.
+/// Wrong passwords in a row from a /48 of IPv6 before its next one has to wait: providers give one
+/// to a customer, who has 65,536 networks then.
+pub(crate) const SITE_GUESSES_MAX: u32 = 90;
+
+/// Time after which one more guess is allowed to a /48 of IPv6.
+pub(crate) const SITE_GUESS_EVERY: Duration = Duration::from_secs(5);
+
+/// Accounts, and networks, whose wrong passwords are counted one by one: some megabytes; and
+/// networks that guess keys. Beyond that, all others are counted together.
 pub(crate) const THROTTLED_MAX: usize = 10_000;
 
 /// Networks from which somebody has logged in to an account that are kept in mind: those of one
 /// person. A new one takes the place of the one that was used longest ago.
 pub(crate) const KNOWN_NETWORKS_MAX: usize = 16;
 
-/// Entries of the audit that are read at the start for these networks: some 100 ms.
+/// Logins in the audit that are read at the start for these networks: some 100 ms.
 pub(crate) const REMEMBERED_LOGINS_MAX: usize = 10_000;
 
 /// Logins to one account in a row before the next one has to wait: each is a durable write. A

@@ -185,6 +185,10 @@ impl Grant {
         if key.record.settings.secret != before.settings.secret {
             return Err(Refused::WrongSecret);
         }
+        // It has perhaps other hosts now, and the session does not say again what it was opened by.
+        if key.local_only().is_some() && key.local_only() != held.local_only() {
+            return Err(Refused::NotLocal(NotLocal::Host));
+        }
         match &self.token {
             Some(token) => token
                 .check(key.public_keys(), now)

@@ -5,15 +5,17 @@ use std::time::Instant;
 use nearhead_tenants::{
     UnixMillis,
     administration::{
-        AUDIT_LIST_MAX, AdminError, AuditEntryView, AuthorView, BeginLogin, EndLogin, FindPassword,
-        Identity, ListAudit, NewLogin, RefuseLogin, Requester, SecretText,
+        AdminError, BeginLogin, EndLogin, FindPassword, Identity, ListLogins, NewLogin,
+        RefuseLogin, Requester, SecretText,
     },
-    audit::Verb,
     name::Name,
 };
 
 use super::{admin_request::AdminRequest, admin_state::AdminState, api::ApiError, visitor::Proof};
 use crate::limits::{LOGIN_LIFETIME, REMEMBERED_LOGINS_MAX};
+
+/// Logins that are read at once, before others have their turn.
+const LOGIN_PAGE: usize = 500;
 
 /// Verifies a password, and begins a login with a cookie of its own. For an account that does not
 /// exist, it takes as long and says the same.
@@ -74,22 +76,17 @@ pub(super) async fn begin(
 /// out either.
 pub(super) async fn remember_networks(state: &AdminState, now: UnixMillis) {
     let by = Requester::new(Identity::command_line(), None, now);
-    let mut list = ListAudit {
-        limit: Some(AUDIT_LIST_MAX),
-        ..ListAudit::default()
+    let mut list = ListLogins {
+        before: None,
+        limit: LOGIN_PAGE,
     };
     let mut logins = Vec::new();
-    for _ in 0..REMEMBERED_LOGINS_MAX / AUDIT_LIST_MAX {
+    for _ in 0..REMEMBERED_LOGINS_MAX / LOGIN_PAGE {
         // If the audit cannot be read, that is shown; networks are known when they are used.
-        let Ok(page) = state.run(list.clone(), by.clone()).await else {
+        let Ok(page) = state.run(list, by.clone()).await else {
             break;
         };
-        let is_login = |entry: &AuditEntryView| entry.verb == Verb::LOGIN.as_str();
-        let entries = page.entries.into_iter().filter(is_login);
-        logins.extend(entries.filter_map(|entry| match entry.author {
-            AuthorView::Account(name) => Some((name, entry.from?)),
-            _ => None,
-        }));
+        logins.extend(page.logins);
         list.before = page.next;
         if list.before.is_none() {
             break;

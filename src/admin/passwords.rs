@@ -39,7 +39,7 @@ pub(super) async fn set_password(
     let attempt = match is_own {
         true => {
             let mut throttle = state.throttle.lock();
-            let begun = throttle.begin(Some(&set.name), by.from, Instant::now());
+            let begun = throttle.begin_change(&set.name, by.from, Instant::now());
             Some(begun.map_err(ApiError::throttled)?)
         }
         false => {
@@ -58,7 +58,7 @@ pub(super) async fn set_password(
     let prepared = prepared.map_err(|error| ApiError::of_operation(&error))?;
     state.run(prepared, by).await?;
     if let Some(attempt) = attempt {
-        state.throttle.lock().succeeded(attempt, Instant::now());
+        state.throttle.lock().was_right(attempt);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use nearhead_tenants::{
 use super::{
     Failure,
     command_line::{
-        key::{KeyAction, KeyText},
+        key::{KeyAction, KeyText, SeveralKeys},
         limits::KeyChange,
     },
     connection::now,
@@ -68,8 +68,8 @@ impl Run<'_> {
                 };
                 self.answer(&new, |new| rotated(new, &old, &url))
             }
-            KeyAction::Revoke { keys, is_sure } => self.revoke_keys(&keys, is_sure),
-            KeyAction::Remove { keys, is_sure } => self.remove_keys(&keys, is_sure),
+            KeyAction::Revoke(keys) => self.revoke_keys(&keys),
+            KeyAction::Remove(keys) => self.remove_keys(&keys),
             KeyAction::Limit { key, change } => self.limit_key(&key, *change),
             KeyAction::Usage { key, last, by } => {
                 let key = self.find_key(&key)?;
@@ -153,43 +153,40 @@ impl Run<'_> {
         })
     }
 
-    fn revoke_keys(&mut self, keys: &[KeyText], is_sure_already: bool) -> Result<(), Failure> {
-        let found = self.find_keys(keys)?;
-        let names: Vec<String> = found.iter().map(named).collect();
-        is_sure(is_sure_already, || {
-            format!(
-                "Revoke {}, for good? Its sessions end:\n  {}\n",
-                count(names.len(), "key"),
-                names.join("\n  ")
-            )
-        })?;
-        for (key, name) in found.iter().zip(names) {
+    fn revoke_keys(&mut self, keys: &SeveralKeys) -> Result<(), Failure> {
+        for (key, name) in self.find_keys(keys, ("Revoke", "Its sessions end"))? {
             let view = self.call(RevokeKey { id: key.id })?;
             self.answer(&view, |_| format!("revoked {name}\n"))?;
         }
         Ok(())
     }
 
-    fn remove_keys(&mut self, keys: &[KeyText], is_sure_already: bool) -> Result<(), Failure> {
-        let found = self.find_keys(keys)?;
-        let names: Vec<String> = found.iter().map(named).collect();
-        is_sure(is_sure_already, || {
-            format!(
-                "Remove {}, for good? Name and settings are forgotten:\n  {}\n",
-                count(names.len(), "key"),
-                names.join("\n  ")
-            )
-        })?;
-        for (key, name) in found.iter().zip(names) {
+    fn remove_keys(&mut self, keys: &SeveralKeys) -> Result<(), Failure> {
+        for (key, name) in self.find_keys(keys, ("Remove", "Name and settings are forgotten"))? {
             self.call(RemoveKey { id: key.id })?;
             self.done(&format!("removed {name}"));
         }
         Ok(())
     }
 
-    /// The keys that a person means.
-    fn find_keys(&mut self, keys: &[KeyText]) -> Result<Vec<KeyView>, Failure> {
-        keys.iter().map(|key| self.find_key(key)).collect()
+    /// The keys that a person means, with their names, once the person is sure to do this to them,
+    /// which has this effect.
+    fn find_keys(
+        &mut self,
+        several: &SeveralKeys,
+        (verb, effect): (&str, &str),
+    ) -> Result<Vec<(KeyView, String)>, Failure> {
+        let found = several.keys.iter().map(|key| self.find_key(key));
+        let found: Vec<KeyView> = found.collect::<Result<_, _>>()?;
+        let names: Vec<String> = found.iter().map(named).collect();
+        is_sure(several.is_sure, || {
+            format!(
+                "{verb} {}, for good? {effect}:\n  {}\n",
+                count(names.len(), "key"),
+                names.join("\n  ")
+            )
+        })?;
+        Ok(found.into_iter().zip(names).collect())
     }
 
     /// The key that a person means.

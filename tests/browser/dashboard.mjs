@@ -245,7 +245,7 @@ await step('two administrators at once', async () => {
   await fill('Units a day', '5000000')
   await press('Save')
   await page.getByText('Somebody has changed it since this page was opened').waitFor()
-  await page.getByRole('cell', { name: '7000000', exact: true }).waitFor()
+  await page.getByRole('cell', { name: '7,000,000', exact: true }).waitFor()
   await take(page, kept, 'key-stale')
   await press('Save')
   await notice('It is in force')

@@ -13,7 +13,8 @@ use serde_json::json;
 use super::*;
 use crate::access::{
     issuer::Issuer,
-    scene::{NOW, Scene, limits, now},
+    local_only::LocalOnly,
+    scene::{NOW, Scene, configured, limits, now},
 };
 
 const SECRET: &str = "the secret beside the key";
@@ -336,6 +337,44 @@ fn an_open_session_follows_its_key() {
             assert_eq!(quota, narrower, "in force at once");
         }
         assert_eq!(grant.is_current(NOW), expected.is_ok(), "{what}");
+    }
+}
+
+/// A key of the configuration that serves this machine alone from now on, or under other hosts,
+/// ends its sessions; one that no longer does goes on.
+#[test]
+fn an_open_session_ends_when_its_key_serves_this_machine_alone() {
+    let local = |host: &str| Some(LocalOnly::new(&[host.parse().unwrap()]));
+    let refused = Err(Refused::NotLocal(NotLocal::Host));
+    for (before, after, expected) in [
+        (None, None, Ok(())),
+        (None, local("a.example"), refused),
+        (local("a.example"), local("a.example"), Ok(())),
+        (local("a.example"), local("b.example"), refused),
+        (local("a.example"), None, Ok(())),
+    ] {
+        let keys = |local_only: &Option<LocalOnly>| {
+            let key = configured([("tenant", "by flag")]).remove(0);
+            let key = match local_only {
+                Some(local_only) => key.for_this_machine(local_only.clone()),
+                None => key,
+            };
+            [key].into_iter().collect()
+        };
+        let mut scene = Scene {
+            configured: keys(&before),
+            ..Scene::default()
+        };
+        let access = Access::new(scene.source(&limits()));
+        let presented = Presented::new("by flag", None);
+        let tokens = TokenCache::default();
+        let admitted = access.admit(&presented, Caller::default, &tokens, now());
+        let grant = admitted.unwrap().into_grant(&access, Caller::default());
+        assert!(grant.key(NOW).is_ok());
+        scene.configured = keys(&after);
+        access.replace(scene.source(&limits()));
+        let found = grant.key(NOW).map(|_| ());
+        assert_eq!(found, expected, "{before:?} {after:?}");
     }
 }
 

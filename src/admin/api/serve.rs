@@ -130,14 +130,19 @@ fn version(
     if header == "*" {
         return Ok(None);
     }
-    let quoted = header
+    let weak = header.strip_prefix("W/");
+    let quoted = weak
+        .unwrap_or(header)
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));
-    let quoted = quoted.filter(|tag| !tag.contains(['"', ',']));
-    let version = quoted.map(|tag| Some(tag.to_owned()));
-    version.ok_or_else(|| {
-        ApiError::invalid("If-Match is the ETag of an answer, in quotation marks, or *")
-    })
+    match quoted.filter(|tag| !tag.contains(['"', ','])) {
+        // A weak one is well-formed, and matches nothing (RFC 9110 §13.1.1): no version is like it.
+        Some(_) if weak.is_some() => Ok(Some(header.to_owned())),
+        Some(tag) => Ok(Some(tag.to_owned())),
+        None => Err(ApiError::invalid(
+            "If-Match is one ETag of an answer, in quotation marks, or *",
+        )),
+    }
 }
 
 /// The header `ETag` of an answer that has a version.

@@ -1,4 +1,5 @@
 use askama::Template;
+use nearhead_actors::upstream::Choice;
 use nearhead_tenants::administration::ListKeys;
 
 use super::{
@@ -47,7 +48,9 @@ struct Agreement {
     age: String,
     agreeing: usize,
     needed: usize,
-    choice: &'static str,
+    choice: String,
+    /// What the choice means.
+    meaning: String,
 }
 
 fn overview(visit: &Visit<'_>) -> OverviewView {
@@ -99,8 +102,6 @@ fn kind(kind: &'static str) -> &'static str {
         "cheap" => "Cheap calls",
         "measured" => "Measured calls",
         "batch_bytes_64k" => "Answers of batches, in 64 KiB",
-        "log_lookups" => "Look-ups for logs",
-        "proof_keys" => "Keys of proofs",
         "remote_accounts" => "Accounts awaited from nodes",
         other => other,
     }
@@ -154,6 +155,13 @@ fn tiles(view: &OverviewView) -> Vec<Tile> {
     ]
 }
 
+/// What a choice means, by its label.
+fn meaning(label: &str) -> Option<String> {
+    let mut all = Choice::ALL.iter();
+    let choice = all.find(|choice| choice.label() == label)?;
+    Some(choice.to_string())
+}
+
 /// The nodes, and what they agree on.
 pub(super) fn nodes(visit: &Visit<'_>) -> Answer {
     visit.check_admin()?;
@@ -170,7 +178,8 @@ pub(super) fn nodes(visit: &Visit<'_>) -> Answer {
             age: head.map_or_else(String::new, |head| age(head.age_seconds)),
             agreeing: *agreeing,
             needed: *needed,
-            choice: choice.unwrap_or("–"),
+            choice: choice.map_or_else(|| "–".to_owned(), show::words),
+            meaning: choice.and_then(meaning).unwrap_or_default(),
         }
     });
     page(&NodesPage {
@@ -178,4 +187,21 @@ pub(super) fn nodes(visit: &Visit<'_>) -> Answer {
         agreement,
         nodes: view.nodes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page has no labels of metrics, but words and a sentence.
+    #[test]
+    fn choices_are_said_in_words() {
+        for choice in Choice::ALL {
+            let (words, sentence) = (show::words(choice.label()), meaning(choice.label()));
+            assert!(!words.contains('_'), "{words}");
+            assert_eq!(sentence, Some(choice.to_string()));
+        }
+        assert_eq!(show::words(Choice::TooFewNodes.label()), "too few nodes");
+        assert_eq!(meaning("unknown"), None);
+    }
 }

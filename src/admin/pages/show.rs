@@ -97,6 +97,11 @@ pub(super) fn is_configured(source: &RecordSource) -> bool {
     *source == RecordSource::Configured
 }
 
+/// A label of metrics as words.
+pub(super) fn words(label: &str) -> String {
+    label.replace('_', " ")
+}
+
 /// A number with commas between thousands.
 pub(super) fn count<T: Copy + TryInto<u64>>(number: &T) -> String {
     thousands((*number).try_into().unwrap_or(u64::MAX))

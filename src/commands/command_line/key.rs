@@ -12,6 +12,15 @@ use super::{
     limits::{KeyChange, key_options},
 };
 
+/// Keys for which nothing comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeveralKeys {
+    /// Which ones.
+    pub(crate) keys: Vec<KeyText>,
+    /// Whether nobody is asked.
+    pub(crate) is_sure: bool,
+}
+
 /// What is done to keys.
 #[derive(Debug)]
 pub(crate) enum KeyAction {
@@ -40,19 +49,9 @@ pub(crate) enum KeyAction {
         url: String,
     },
     /// Revokes some.
-    Revoke {
-        /// Which ones.
-        keys: Vec<KeyText>,
-        /// Whether nobody is asked.
-        is_sure: bool,
-    },
+    Revoke(SeveralKeys),
     /// Removes expired or revoked keys.
-    Remove {
-        /// Which ones.
-        keys: Vec<KeyText>,
-        /// Whether nobody is asked.
-        is_sure: bool,
-    },
+    Remove(SeveralKeys),
     /// Changes what one may do.
     Limit {
         /// Which one.
@@ -230,8 +229,7 @@ fn revoke() -> Command {
         "  nearhead key revoke 0123456789abcdef\n  \
          nearhead key revoke 0123456789abcdef fedcba9876543210 --yes",
     )
-    .arg(id().action(ArgAction::Append).num_args(1..))
-    .arg(switch("yes", "Do not ask"))
+    .args(SeveralKeys::arguments())
 }
 
 fn remove() -> Command {
@@ -241,8 +239,23 @@ fn remove() -> Command {
         "  nearhead key remove 0123456789abcdef\n  \
          nearhead key remove 0123456789abcdef fedcba9876543210 --yes",
     )
-    .arg(id().action(ArgAction::Append).num_args(1..))
-    .arg(switch("yes", "Do not ask"))
+    .args(SeveralKeys::arguments())
+}
+
+impl SeveralKeys {
+    fn arguments() -> [Arg; 2] {
+        [
+            id().action(ArgAction::Append).num_args(1..),
+            switch("yes", "Do not ask"),
+        ]
+    }
+
+    fn read(matches: &ArgMatches) -> Self {
+        Self {
+            keys: all(matches, "id").unwrap_or_default(),
+            is_sure: matches.get_flag("yes"),
+        }
+    }
 }
 
 fn limit() -> Command {
@@ -311,14 +324,8 @@ impl KeyAction {
                 overlap: given(matches, "old-expires"),
                 url: url(),
             },
-            "revoke" => Self::Revoke {
-                keys: all(matches, "id").unwrap_or_default(),
-                is_sure: matches.get_flag("yes"),
-            },
-            "remove" => Self::Remove {
-                keys: all(matches, "id").unwrap_or_default(),
-                is_sure: matches.get_flag("yes"),
-            },
+            "revoke" => Self::Revoke(SeveralKeys::read(matches)),
+            "remove" => Self::Remove(SeveralKeys::read(matches)),
             "limit" => {
                 let change = KeyChange::read(matches)?;
                 if change.is_keep() {

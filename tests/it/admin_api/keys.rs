@@ -232,7 +232,11 @@ fn a_change_of_an_older_version_is_refused() {
         check("stale", &change(&mut admin, "two", &etag), &stale);
         check("fresh again", &change(&mut admin, "three", &next).0, &200);
         check("any", &change(&mut admin, "four", "*").0, &200);
-        for malformed in ["one", "W/\"a\"", "\"a\", \"b\"", ""] {
+        // Well-formed ones that are not the version, which no weak one is.
+        for other in [r#""a""#, r#"W/"a""#, &format!("W/{next}"), r#""""#] {
+            check(other, &change(&mut admin, "x", other), &stale);
+        }
+        for malformed in ["one", "\"a\", \"b\"", "\"a", "W/a", "w/\"a\"", ""] {
             let invalid = (400, "invalid".to_owned(), String::new());
             check(malformed, &change(&mut admin, "x", malformed), &invalid);
         }

@@ -80,7 +80,7 @@ fn a_person_is_asked() {
         ),
         (
             "admin reset-password",
-            "of admin:|a long new password\\n|Again:|another password\\n|not the same|\\x03",
+            "of admin:|a long new password\\n|Again:|another password\\n|not the same.\r\nNew password of admin:|\\x03",
             1,
             "nothing was changed",
         ),
