@@ -3,7 +3,10 @@
 //! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request
 //! took once, so that every item of a batch is answered from the same state.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix::{Message, MessageResponse};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -18,7 +21,10 @@ use nearhead_chain::{
 };
 use tokio::sync::broadcast;
 
-use crate::budget::{CallBudget, OverBudget};
+use crate::{
+    budget::{CallBudget, OverBudget},
+    share::Share,
+};
 
 /// Why a query has no answer. The server maps each to its JSON-RPC code.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -58,6 +64,12 @@ pub enum QueryError {
     /// The handler panicked; it was counted and the actor restarted.
     #[error("the handler panicked")]
     Panicked,
+    /// So much of the tenant's work waits that this would wait for too long.
+    #[error("overloaded")]
+    Overloaded {
+        /// The time until that work is done.
+        retry_after: Duration,
+    },
     /// No permit was free, the tenant's budget of calls to upstreams is used up, the state was
     /// evicted before it was read, or the actor has stopped with the service.
     #[error("not available")]
@@ -201,6 +213,8 @@ pub struct FindLogs {
     pub filter: LogFilter,
     /// The largest number of matches; more are an error.
     pub limit: usize,
+    /// Whose query it is.
+    pub share: Share,
     /// The instant at which the query is cancelled; the time runs from admission.
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.

@@ -46,7 +46,7 @@ pub(crate) fn blocks(count: usize) -> Vec<Arc<Block>> {
     blocks
 }
 
-/// One worker and a pool of one thread over the whole chain.
+/// One worker and a pool of one thread of each class over the whole chain.
 pub(crate) struct Chain {
     pub(crate) resources: ReadResources,
     pub(crate) worker: Worker,
@@ -68,10 +68,34 @@ impl Chain {
         }
     }
 
-    /// Keeps the pool's only thread busy until the sender is dropped.
-    pub(crate) fn occupy(&self) -> (mpsc::SyncSender<()>, actix::dev::Request<PoolActor, Occupy>) {
-        let (release, released) = mpsc::sync_channel(0);
-        (release, self.resources.pool.0.send(Occupy(released)))
+    /// Keeps both threads of the pool busy until they are released.
+    pub(crate) fn occupy(&self) -> Occupied {
+        let (releases, handled) = self
+            .resources
+            .pool
+            .classes()
+            .map(|class| {
+                let (release, released) = mpsc::sync_channel(0);
+                (release, class.threads.send(Occupy(released)))
+            })
+            .into_iter()
+            .unzip();
+        Occupied { releases, handled }
+    }
+}
+
+/// Threads of the pool that are kept busy.
+pub(crate) struct Occupied {
+    releases: Vec<mpsc::SyncSender<()>>,
+    handled: Vec<actix::dev::Request<PoolActor, Occupy>>,
+}
+
+impl Occupied {
+    pub(crate) async fn release(self) {
+        drop(self.releases);
+        for handled in self.handled {
+            handled.await.unwrap();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use nearhead_chain::json::{Json, Piece, Truncated};
 use super::{error::RpcError, price::MINIMUM_UNITS};
 use crate::{
     access::{QuotaKind, Remaining},
-    limits::JOINED_REPLY_BYTES_MAX,
+    limits::{JOINED_REPLY_BYTES_MAX, RETRY_AFTER_SECONDS},
     metrics::Outcome,
 };
 
@@ -49,8 +49,11 @@ pub(crate) struct AnswerPermits {
 /// Why nothing of a body was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// No permit was free, or there is no block yet.
-    Unavailable,
+    /// The service is overloaded, or there is no block yet.
+    Unavailable {
+        /// Whole seconds to wait; at least 1.
+        retry_after_seconds: u32,
+    },
     /// The key or its tenant is over a quota.
     QuotaExceeded {
         /// Which quota.
@@ -66,7 +69,14 @@ impl Refusal {
     /// The refusal that this error stands for, if any.
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
-            RpcError::Unavailable => Some(Self::Unavailable),
+            RpcError::Unavailable => Some(Self::Unavailable {
+                retry_after_seconds: RETRY_AFTER_SECONDS,
+            }),
+            RpcError::Overloaded {
+                retry_after_seconds,
+            } => Some(Self::Unavailable {
+                retry_after_seconds: *retry_after_seconds,
+            }),
             RpcError::QuotaExceeded(exceeded) => Some(Self::QuotaExceeded {
                 quota: exceeded.quota,
                 retry_after_seconds: exceeded.retry_after_seconds,

@@ -7,7 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use nearhead_actors::{
-    admission::{CostClass, Panicked, Panics},
+    admission::{CostClass, LARGE_BODY_BYTES, Panicked, Panics},
+    messages::QueryError,
     read::Worker,
     readiness::Readiness,
 };
@@ -84,6 +85,13 @@ impl Dispatcher {
         now: Now,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
+        if body.len() >= LARGE_BODY_BYTES {
+            // Boxed, so that a request with a small body does not carry the future's state.
+            let turn = Box::pin(self.worker.turn(key.tenant.call_budget.share(), body.len()));
+            if let Err(error) = turn.await {
+                return self.refuse_large(key, body, error, now);
+            }
+        }
         let parsed = Envelope::parse(body);
         let requests = parsed.as_ref().map_or(1, Envelope::requests);
         if let Err(exceeded) = key.take(requests, now) {
@@ -99,6 +107,14 @@ impl Dispatcher {
         let mut answer = self.answer_parsed(key, parsed, received, session).await;
         answer.remaining = key.remaining(now);
         answer
+    }
+
+    /// The answer to a large body whose turn does not come: it is parsed for its id alone.
+    fn refuse_large(&self, key: &ActiveKey, body: &[u8], error: QueryError, now: Now) -> Answer {
+        let parsed = Envelope::parse(body);
+        let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
+        let error = RpcError::from_query(error, QuerySubject::Blocks);
+        self.refuse(key, id, &error, 0, Received::new(body.len(), 0, now))
     }
 
     async fn answer_parsed(

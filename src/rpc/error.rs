@@ -1,6 +1,6 @@
 //! Every error of JSON-RPC: code, message and data. The only file with numeric codes.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
@@ -119,6 +119,11 @@ pub enum RpcError {
     UnknownKey,
     /// The secret beside the key is missing or wrong.
     WrongSecret,
+    /// The key or the secret is not accepted, nor were too many others from the client's network.
+    TooManyGuesses {
+        /// Whole seconds after which the next one is looked at; at least 1.
+        retry_after_seconds: u32,
+    },
     /// The key asks for a JSON Web Token, and it is missing or not accepted.
     Token(TokenError),
     /// One of the key's allowlists does not have what is asked for, or where it comes from.
@@ -127,6 +132,11 @@ pub enum RpcError {
     NotLocal(NotLocal),
     /// No permit was free, or there is no block yet: the client may retry.
     Unavailable,
+    /// So much work of the tenant waits that this would wait for too long: the client may retry.
+    Overloaded {
+        /// Whole seconds until that work is done; at least 1.
+        retry_after_seconds: u32,
+    },
     /// A defect of this program.
     Internal,
 }
@@ -221,7 +231,8 @@ impl RpcError {
             )
             | Self::NotListed(_)
             | Self::NotLocal(_)
-            | Self::Unavailable => -32002,
+            | Self::Unavailable
+            | Self::Overloaded { .. } => -32002,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
             // errcodeResponseTooLarge
             Self::ResponseTooLarge => -32003,
@@ -230,6 +241,7 @@ impl RpcError {
             Self::TooManyLogs { .. }
             | Self::QueryTimeout
             | Self::QuotaExceeded(_)
+            | Self::TooManyGuesses { .. }
             | Self::Token(TokenError::TooMany { .. }) => -32005,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go:
             // unknown block
@@ -300,6 +312,9 @@ impl RpcError {
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
             Self::UnknownKey => "invalid project id",
             Self::WrongSecret => "invalid project secret",
+            Self::TooManyGuesses { .. } => {
+                "too many project IDs or secrets of this network were not accepted, try again later"
+            }
             Self::Token(error) => match error {
                 TokenError::Missing => {
                     "JSON Web Token required, send it in the header Authorization: Bearer"
@@ -322,7 +337,7 @@ impl RpcError {
             Self::NotLocal(NotLocal::Origin) => {
                 "the origin is not of this machine, open the page from localhost or give nearhead an --api-key"
             }
-            Self::Unavailable => "resource unavailable",
+            Self::Unavailable | Self::Overloaded { .. } => "resource unavailable",
             Self::Internal => "internal error",
         })
     }
@@ -359,9 +374,15 @@ impl RpcError {
                     QuotaKind::UnitsOfDay => write!(out, r#""allowed_units_per_day":{allowed}}}"#),
                 };
             }
-            Self::Token(TokenError::TooMany {
+            Self::TooManyGuesses {
                 retry_after_seconds,
-            }) => {
+            }
+            | Self::Token(TokenError::TooMany {
+                retry_after_seconds,
+            })
+            | Self::Overloaded {
+                retry_after_seconds,
+            } => {
                 let _ = write!(
                     out,
                     r#","data":{{"backoff_seconds":{retry_after_seconds}}}"#
@@ -412,10 +433,13 @@ impl RpcError {
             Self::QuotaExceeded(_)
             | Self::UnknownKey
             | Self::WrongSecret
+            | Self::TooManyGuesses { .. }
             | Self::Token(_)
             | Self::NotListed(_)
             | Self::NotLocal(_) => Outcome::Denied,
-            Self::Unavailable | Self::StateUnavailable => Outcome::Refused,
+            Self::Unavailable | Self::Overloaded { .. } | Self::StateUnavailable => {
+                Outcome::Refused
+            }
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,
         }
@@ -471,6 +495,9 @@ impl RpcError {
             },
             QueryError::Timeout => Self::QueryTimeout,
             QueryError::Unavailable => Self::Unavailable,
+            QueryError::Overloaded { retry_after } => Self::Overloaded {
+                retry_after_seconds: whole_seconds(retry_after),
+            },
             // A client that cancelled does not read the answer; a panic was logged.
             QueryError::Cancelled | QueryError::Panicked => Self::Internal,
         }
@@ -480,6 +507,12 @@ impl RpcError {
         tracing::error!(%error, "the state of a held block cannot be read");
         Self::Internal
     }
+}
+
+/// The seconds that a client is asked to wait: rounded up, at least 1.
+fn whole_seconds(wait: Duration) -> u32 {
+    let rounded_up = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    u32::try_from(rounded_up).unwrap_or(u32::MAX).max(1)
 }
 
 /// As much of a client's own text as an error repeats.

@@ -1,5 +1,7 @@
 //! The cost of requests: its classes, and how much of each kind may be in progress.
 
+use std::time::Duration;
+
 /// The cost of a request, which decides how it is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostClass {
@@ -15,9 +17,9 @@ pub enum CostClass {
 /// worker needs to get to it, so more would only wait here instead of in their sockets.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 
-/// Requests of class [`CostClass::Measured`] in progress on all workers. Each holds a few kilobytes
-/// while it is counted.
-pub(crate) const MEASURED_MAX: usize = 1_024;
+/// Requests of class [`CostClass::Measured`] in progress on all workers: more than several tenants
+/// may have in the queues of the pool, which bound each. Each holds a few kilobytes.
+pub(crate) const MEASURED_MAX: usize = 16_384;
 
 /// Bytes that the answers of large batches hold until they are written. A single answer holds
 /// little: it is assembled as it is sent, from JSON that was made with the block and is shared.
@@ -26,13 +28,39 @@ pub(crate) const BATCH_BYTES_MAX: usize = 256 << 20;
 /// Bytes of one permit of [`BATCH_BYTES_MAX`]. A smaller answer needs no permit.
 pub(crate) const BATCH_BYTES_UNIT: usize = 64 << 10;
 
-/// Look-ups of large log queries in progress in the pool. At some 50 ns each they are 50 ms of
-/// work, which two cores do in half the time.
-pub(crate) const LOOKUPS_MAX: usize = 1 << 20;
+/// Items of one tenant that wait in one queue of the pool: as many connections may wait for proofs
+/// of some slots. Each takes a few kilobytes.
+pub(crate) const QUEUE_ITEMS_PER_TENANT_MAX: usize = 4_096;
 
-/// Storage keys and slots of large proofs in progress. At 5 to 10 µs each, 4,096 of them take some
-/// 20 ms on two cores.
-pub(crate) const PROOF_KEYS_MAX: usize = 4_096;
+/// Longest wait in a queue of the pool: a burst of requests is answered, while most clients still
+/// wait. What would wait for longer is refused at once.
+pub(crate) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait once a tenant's queue stands, which is when more comes than is done: then a longer
+/// wait would only make every answer late. 2,000 connections that each wait for a proof of 64 slots
+/// wait for less.
+pub(crate) const QUEUE_TARGET: Duration = Duration::from_millis(200);
+
+/// How long every wait of a tenant has to be longer than [`QUEUE_TARGET`] before its queue is said
+/// to stand: as long as a burst may take.
+pub(crate) const QUEUE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Work of a light query at most: threads of their own keep light queries from waiting for heavy
+/// ones. It is as much as 200 storage keys.
+pub(crate) const LIGHT_WORK_MAX: Duration = Duration::from_millis(1);
+
+/// Smallest body, in bytes, that waits for a turn to be parsed: a proof of 200 slots is smaller.
+pub const LARGE_BODY_BYTES: usize = 16 << 10;
+
+/// Nanoseconds of work that a byte of a large body is estimated to take.
+pub(crate) const BODY_BYTE_NANOS: usize = 5;
+
+/// Nanoseconds of work that a look-up of a log query is estimated to take. Tenants are charged for
+/// the time that a query has really taken.
+pub(crate) const LOOKUP_NANOS: usize = 50;
+
+/// Nanoseconds of work that a storage key or slot is estimated to take.
+pub(crate) const PROOF_KEY_NANOS: usize = 5_000;
 
 /// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
 /// kilobytes until it is verified. At 10 ms a call that is 12,000 a second, more than any upstream

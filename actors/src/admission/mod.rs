@@ -1,13 +1,23 @@
 //! Admission: what may be in progress at once, and what happens to work that panics.
 
 mod cost;
+mod drain_rate;
+mod fair_queue;
 mod panics;
 mod permits;
+mod standing;
+mod turns;
+mod work_queue;
 
-pub use cost::CostClass;
 #[cfg(test)]
 pub(crate) use cost::REMOTE_MAX;
-pub(crate) use cost::{LOOKUPS_MAX, REMOTE_PER_TENANT_MAX};
+pub use cost::{CostClass, LARGE_BODY_BYTES};
+pub(crate) use cost::{
+    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REMOTE_PER_TENANT_MAX,
+};
+pub(crate) use fair_queue::{Taken, Ticket};
 pub use panics::{Panicked, Panics};
 pub use permits::{Admission, Permit, PermitUse, Permits};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};
+pub use work_queue::QueueUse;
+pub(crate) use work_queue::WorkQueue;

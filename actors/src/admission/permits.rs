@@ -7,10 +7,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     cost::{
-        BATCH_BYTES_MAX, BATCH_BYTES_UNIT, CHEAP_PER_WORKER, CostClass, LOOKUPS_MAX, MEASURED_MAX,
-        PROOF_KEYS_MAX, REMOTE_MAX,
+        BATCH_BYTES_MAX, BATCH_BYTES_UNIT, CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX,
     },
     panics::Panics,
+    turns::{TurnQueue, Turns},
+    work_queue::QueueUse,
 };
 use crate::messages::{QueryError, Reply};
 
@@ -21,6 +22,9 @@ pub type Permit = OwnedSemaphorePermit;
 /// Messages that wait for one actor of a worker. Every sender holds a permit, so there are never
 /// more, and no sender waits for room.
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
+
+/// The class of the workers' queues.
+const TURNS: &str = "bodies";
 
 /// The permits of one kind; clones share them.
 #[derive(Clone, Debug)]
@@ -79,12 +83,17 @@ pub struct PermitUse {
 pub struct Admission {
     measured: Permits,
     batch_units: Permits,
-    pub(crate) lookups: Permits,
-    pub(crate) proof_keys: Permits,
     pub(crate) remote: Permits,
-    /// The semaphore for cheap requests of each running worker.
-    workers: Arc<Mutex<Vec<Weak<Semaphore>>>>,
+    /// What each running worker has of its own.
+    workers: Arc<Mutex<Vec<WorkerParts>>>,
     panics: Panics,
+}
+
+/// The permits for cheap requests, and the turns, of one worker.
+#[derive(Clone, Debug)]
+struct WorkerParts {
+    cheap: Weak<Semaphore>,
+    turns: Weak<TurnQueue>,
 }
 
 impl Default for Admission {
@@ -99,8 +108,6 @@ impl Admission {
         Self {
             measured: Permits::new(MEASURED_MAX),
             batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
-            lookups: Permits::new(LOOKUPS_MAX),
-            proof_keys: Permits::new(PROOF_KEYS_MAX),
             remote: Permits::new(REMOTE_MAX),
             workers: Arc::default(),
             panics,
@@ -110,12 +117,17 @@ impl Admission {
     /// Adds a worker with permits of its own for cheap requests.
     pub(crate) fn add_worker(&self) -> WorkerAdmission {
         let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
+        let turns = Arc::new(TurnQueue::new(TURNS, 1));
         let mut workers = self.workers.lock();
-        workers.retain(|worker| worker.strong_count() > 0);
-        workers.push(Arc::downgrade(&cheap));
+        workers.retain(|worker| worker.cheap.strong_count() > 0);
+        workers.push(WorkerParts {
+            cheap: Arc::downgrade(&cheap),
+            turns: Arc::downgrade(&turns),
+        });
         WorkerAdmission {
             cheap,
             measured: self.measured.clone(),
+            turns: Turns::new(turns),
         }
     }
 
@@ -136,14 +148,23 @@ impl Admission {
         &self.panics
     }
 
+    /// The use of the turns of all workers.
+    #[must_use]
+    pub fn turns(&self) -> QueueUse {
+        let workers = self.workers.lock();
+        let turns = workers.iter().filter_map(|worker| worker.turns.upgrade());
+        let usage = turns.map(|turns| turns.usage());
+        usage.fold(QueueUse::none(TURNS), QueueUse::and)
+    }
+
     /// The use of every kind of permit.
     #[must_use]
-    pub fn permits(&self) -> [PermitUse; 6] {
+    pub fn permits(&self) -> [PermitUse; 4] {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
             .iter()
-            .filter_map(|worker| Some(worker.upgrade()?.available_permits()))
+            .filter_map(|worker| Some(worker.cheap.upgrade()?.available_permits()))
             .collect();
         let available = cheap_free.iter().sum();
         let of = |kind, permits: &Permits| PermitUse {
@@ -159,8 +180,6 @@ impl Admission {
             },
             of("measured", &self.measured),
             of("batch_bytes_64k", &self.batch_units),
-            of("log_lookups", &self.lookups),
-            of("proof_keys", &self.proof_keys),
             of("remote_accounts", &self.remote),
         ]
     }
@@ -171,6 +190,7 @@ impl Admission {
 pub(crate) struct WorkerAdmission {
     cheap: Arc<Semaphore>,
     measured: Permits,
+    pub(crate) turns: Turns,
 }
 
 impl WorkerAdmission {
@@ -201,22 +221,22 @@ mod tests {
     #[test]
     fn permits_bound_what_is_in_progress() {
         let admission = Admission::default();
-        let half = admission.lookups.take(LOOKUPS_MAX / 2).unwrap();
-        let rest = admission.lookups.take(LOOKUPS_MAX / 2).unwrap();
+        let half = admission.remote.take(REMOTE_MAX / 2).unwrap();
+        let rest = admission.remote.take(REMOTE_MAX / 2).unwrap();
         assert!(matches!(
-            admission.lookups.take(1),
+            admission.remote.take(1),
             Err(QueryError::Unavailable)
         ));
         let expected = PermitUse {
-            kind: "log_lookups",
-            in_use: LOOKUPS_MAX,
+            kind: "remote_accounts",
+            in_use: REMOTE_MAX,
             available: 0,
         };
         assert!(admission.permits().contains(&expected));
         drop((half, rest));
         // A weight above the total takes every permit.
-        let everything = admission.lookups.take(usize::MAX).unwrap();
-        assert_eq!(everything.num_permits(), LOOKUPS_MAX);
+        let everything = admission.remote.take(usize::MAX).unwrap();
+        assert_eq!(everything.num_permits(), REMOTE_MAX);
     }
 
     #[test]

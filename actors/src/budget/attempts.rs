@@ -20,7 +20,13 @@ pub struct Attempts<K> {
     over: HashMap<K, Instant>,
     /// The same for all keys that have no room in the map.
     others_over: Option<Instant>,
+    /// When the keys whose attempts are over were last forgotten.
+    swept: Option<Instant>,
 }
+
+/// Shortest time between two sweeps of a full map, so that a key that finds no room costs no walk
+/// over all others.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl<K: Eq + Hash> Attempts<K> {
     /// None yet. A key is allowed `at_once` in a row and then one `every` so often; `counted_max`
@@ -33,6 +39,7 @@ impl<K: Eq + Hash> Attempts<K> {
             counted_max,
             over: HashMap::new(),
             others_over: None,
+            swept: None,
         }
     }
 
@@ -79,7 +86,12 @@ impl<K: Eq + Hash> Attempts<K> {
 
     /// Forgets the keys that need not be counted any more, if another one has no room.
     fn make_room(&mut self, key: &K, now: Instant) {
-        if self.over.len() >= self.counted_max && !self.over.contains_key(key) {
+        let is_due = |swept: Instant| now.saturating_duration_since(swept) >= SWEEP_EVERY;
+        if self.over.len() >= self.counted_max
+            && self.swept.is_none_or(is_due)
+            && !self.over.contains_key(key)
+        {
+            self.swept = Some(now);
             self.over.retain(|_, over| *over > now);
         }
     }

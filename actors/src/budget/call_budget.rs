@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::TokenBucket;
-use crate::admission::REMOTE_PER_TENANT_MAX;
+use crate::{admission::REMOTE_PER_TENANT_MAX, share::Share};
 
 /// The calls that the reads of one tenant may cause at upstreams: accounts whose state is awaited
 /// at once, and calls a second. Clones share it.
@@ -15,6 +15,7 @@ use crate::admission::REMOTE_PER_TENANT_MAX;
 /// the others from reading.
 #[derive(Clone, Debug)]
 pub struct CallBudget {
+    share: Share,
     accounts: Arc<Semaphore>,
     /// `None`: no limit.
     calls: Option<Arc<Mutex<TokenBucket>>>,
@@ -38,22 +39,30 @@ impl CallBudget {
     pub fn new(calls_per_second: Option<NonZeroU32>) -> Self {
         let bucket = |rate| Arc::new(Mutex::new(TokenBucket::new(rate)));
         Self {
+            share: Share::default(),
             accounts: Arc::new(Semaphore::new(REMOTE_PER_TENANT_MAX)),
             calls: calls_per_second.map(bucket),
         }
     }
 
-    /// The same tenant's budget with another rate. It keeps the count of accounts, and the bucket
-    /// if the rate is the same.
+    /// The same tenant's budget with another rate. It keeps its share, the count of accounts, and
+    /// the bucket if the rate is the same.
     #[must_use]
     pub fn with_rate(&self, calls_per_second: Option<NonZeroU32>) -> Self {
         if self.rate() == calls_per_second {
             return self.clone();
         }
         Self {
+            share: self.share,
             accounts: Arc::clone(&self.accounts),
             ..Self::new(calls_per_second)
         }
+    }
+
+    /// The tenant's share of what all tenants use together.
+    #[must_use]
+    pub const fn share(&self) -> Share {
+        self.share
     }
 
     /// Takes this many calls. A read that needs more than a second's worth is let in when the whole
@@ -102,6 +111,7 @@ mod tests {
         assert!(taken.iter().all(Result::is_ok));
         assert!(budget.take_account().is_err(), "as many as it may");
         assert!(budget.with_rate(RATE).take_account().is_err());
+        assert_eq!(budget.with_rate(RATE).share(), budget.share());
         taken.pop();
         assert!(budget.take_account().is_ok());
         // Another tenant's.

@@ -1,6 +1,9 @@
 //! Logs that match a filter: counted from the index, gathered as the answer is sent.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix::{Actor, Context, Handler, Supervised};
 use nearhead_chain::{
@@ -16,7 +19,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{LOOKUPS_MAX, MAILBOX_CAPACITY, Panics, Permit},
+    admission::{LOOKUP_NANOS, MAILBOX_CAPACITY, Panics},
     messages::{FindLogs, LogRange, QueryError, Reply},
 };
 
@@ -28,12 +31,7 @@ const WORKER_LOOKUPS_MAX: usize = 2_048;
 /// 2.5 ms at most.
 const WORKER_CANDIDATES_MAX: usize = 1 << 20;
 
-/// The most look-ups that one query is charged: a quarter of all, so that a few large filters do
-/// not shut out every other query.
-const CHARGED_LOOKUPS_MAX: usize = LOOKUPS_MAX / 4;
-
-/// Answers log queries; one on every worker's arbiter. A large query moves to the pool with a
-/// permit.
+/// Answers log queries; one on every worker's arbiter. A large query moves to the pool.
 #[derive(Debug)]
 pub struct LogQueryActor {
     resources: ReadResources,
@@ -48,16 +46,13 @@ impl LogQueryActor {
         self.resources.admission.panics()
     }
 
-    /// The permit that admits the query to the pool, if it is too much work for a worker.
-    fn admit(&self, find: &FindLogs) -> Reply<Option<Permit>> {
+    /// The time that the query takes, if that is too much for a worker.
+    fn pool_work(find: &FindLogs) -> Reply<Option<Duration>> {
         check_alive(find)?;
         let blocks = blocks_of(&find.snapshot, find.range)?;
-        let work = count_work(blocks, &find.filter);
-        if work <= WORKER_LOOKUPS_MAX {
-            return Ok(None);
-        }
-        let lookups = work.min(CHARGED_LOOKUPS_MAX);
-        self.resources.admission.lookups.take(lookups).map(Some)
+        let lookups = count_work(blocks, &find.filter);
+        let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
+        Ok((lookups > WORKER_LOOKUPS_MAX).then(|| Duration::from_nanos(nanos)))
     }
 }
 
@@ -75,14 +70,14 @@ impl Handler<FindLogs> for LogQueryActor {
     type Result = NowOrLater<Json>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
-        let outcome = self.panics().guard(ctx, || match self.admit(&find)? {
-            Some(permit) => Ok(Err(permit)),
+        let outcome = self.panics().guard(ctx, || match Self::pool_work(&find)? {
+            Some(work) => Ok(Err(work)),
             None => find_logs(&find).map(Ok),
         });
         match outcome {
             Ok(Ok(json)) => NowOrLater::Now(Ok(json)),
-            Ok(Err(permit)) => {
-                NowOrLater::later(find_on_pool(self.resources.pool.clone(), find, permit))
+            Ok(Err(work)) => {
+                NowOrLater::later(find_on_pool(self.resources.pool.clone(), find, work))
             }
             Err(error) => NowOrLater::Now(Err(error)),
         }
@@ -91,10 +86,11 @@ impl Handler<FindLogs> for LogQueryActor {
 
 /// Hands the query to the pool and cancels it at its deadline, whether it is queued or running: a
 /// thread that searches does not watch the clock.
-async fn find_on_pool(pool: Pool, find: FindLogs, permit: Permit) -> Reply<Json> {
+async fn find_on_pool(pool: Pool, find: FindLogs, work: Duration) -> Reply<Json> {
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
-    let reply = pool.run(find, permit);
+    let share = find.share;
+    let reply = pool.run(find, share, work);
     tokio::time::timeout_at(deadline, reply)
         .await
         .unwrap_or_else(|_| {

@@ -1,6 +1,6 @@
 //! State and its proofs, at any block of the snapshot.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::{Address, Bytes, U256};
@@ -14,7 +14,7 @@ use super::{
     now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, state_read::StateRead,
 };
 use crate::{
-    admission::{Admission, MAILBOX_CAPACITY, Panics, Permits},
+    admission::{Admission, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics, Permits},
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         is_missing,
@@ -30,7 +30,7 @@ const WORKER_KEYS_MAX: usize = 16;
 const COMPLETIONS_MAX: usize = 3;
 
 /// Answers from the state trie; one on every worker's arbiter. A read of many keys moves to the
-/// pool with a permit.
+/// pool.
 ///
 /// If a block's state is held in part, the missing part is fetched and the read is run again.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ impl ProofActor {
         })
     }
 
-    /// Runs `read` on this thread if it has few keys, else admits it to the pool.
-    fn answer_or_admit<R>(
+    /// Runs `read` on this thread if it has few keys, else on the pool.
+    fn answer_or_move<R>(
         &self,
         read: R,
         keys: usize,
@@ -77,10 +77,8 @@ impl ProofActor {
         if keys <= WORKER_KEYS_MAX {
             return self.answer(read, ctx);
         }
-        let permit = match self.resources.admission.proof_keys.take(keys) {
-            Ok(permit) => permit,
-            Err(refused) => return NowOrLater::Now(Err(refused)),
-        };
+        let work = Duration::from_nanos(keys.saturating_mul(PROOF_KEY_NANOS) as u64);
+        let share = read.budget().share();
         let ReadResources {
             admission,
             pool,
@@ -88,18 +86,15 @@ impl ProofActor {
         } = self.resources.clone();
         NowOrLater::later(async move {
             let Some(source) = state else {
-                return pool.run(read, permit).await;
+                return pool.run(read, share, work).await;
             };
-            let reply = pool.run(read.clone(), permit).await;
+            let reply = pool.run(read.clone(), share, work).await;
             source.counts().count_read(&reply);
             if !is_missing(&reply) {
                 return reply;
             }
-            // While it waits for upstreams, the read holds no permit of the pool.
-            let again = async || {
-                let permit = admission.proof_keys.take(keys)?;
-                pool.run(read.clone(), permit).await
-            };
+            // While it waits for upstreams, the read has no place in the pool.
+            let again = async || pool.run(read.clone(), share, work).await;
             complete(&admission, &source, &read, again).await
         })
     }
@@ -240,7 +235,7 @@ impl Handler<ReadStorageValues> for ProofActor {
 
     fn handle(&mut self, read: ReadStorageValues, ctx: &mut Context<Self>) -> Self::Result {
         let slots = read.slots.iter().map(|(_, slots)| slots.len()).sum();
-        self.answer_or_admit(read, slots, ctx)
+        self.answer_or_move(read, slots, ctx)
     }
 }
 
@@ -249,7 +244,7 @@ impl Handler<ProveAccount> for ProofActor {
 
     fn handle(&mut self, prove: ProveAccount, ctx: &mut Context<Self>) -> Self::Result {
         let keys = prove.keys.len();
-        self.answer_or_admit(prove, keys, ctx)
+        self.answer_or_move(prove, keys, ctx)
     }
 }
 
@@ -265,7 +260,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{budget::CallBudget, read::ask, test_chain::Chain, test_wait::wait_until};
+    use crate::{budget::CallBudget, read::ask, test_chain::Chain};
 
     /// A proof of `keys` slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {
@@ -282,12 +277,12 @@ mod tests {
         }
     }
 
-    fn keys_in_use(chain: &Chain) -> usize {
-        chain.resources.admission.proof_keys.in_use()
+    fn waiting(chain: &Chain) -> [usize; 2] {
+        chain.resources.pool.usage().map(|queue| queue.waiting)
     }
 
     #[actix::test]
-    async fn a_read_of_many_keys_moves_to_the_pool_with_a_permit() {
+    async fn a_read_of_many_keys_moves_to_the_pool() {
         let chain = Chain::start();
         let on_worker = ask(&chain.worker.proofs, prove(&chain, WORKER_KEYS_MAX)).await;
         assert!(matches!(on_worker, Ok(json) if json.held() == json.len()));
@@ -296,16 +291,17 @@ mod tests {
             .unwrap();
         let (len, held) = (on_pool.len(), on_pool.held());
         assert!(held < len / 2, "{held} bytes are held of {len}");
-        assert_eq!(keys_in_use(&chain), 0, "the work is done");
-        let (release, occupied) = chain.occupy();
-        let waiting = actix::spawn(chain.worker.proofs.send(prove(&chain, 20)));
-        while keys_in_use(&chain) == 0 {
+        let occupied = chain.occupy();
+        let light = actix::spawn(chain.worker.proofs.send(prove(&chain, 20)));
+        let heavy = actix::spawn(chain.worker.proofs.send(prove(&chain, 1_000)));
+        while waiting(&chain) != [1, 1] {
             tokio::task::yield_now().await;
         }
-        assert_eq!(keys_in_use(&chain), 20);
-        drop(release);
-        occupied.await.unwrap();
-        assert!(matches!(waiting.await, Ok(Ok(Ok(_)))));
+        occupied.release().await;
+        assert!(matches!(light.await, Ok(Ok(Ok(_)))));
+        assert!(matches!(heavy.await, Ok(Ok(Ok(_)))));
+        let taken = chain.resources.pool.usage().map(|queue| queue.taken);
+        assert_eq!(taken, [1, 2]);
     }
 
     #[actix::test]
@@ -328,22 +324,38 @@ mod tests {
     #[actix::test]
     async fn a_read_cancelled_while_queued_is_not_run() {
         let chain = Chain::start();
-        let (release, occupied) = chain.occupy();
+        let occupied = chain.occupy();
         let prove = prove(&chain, WORKER_KEYS_MAX + 1);
         let cancel = prove.cancel.clone();
         let reply = actix::spawn(chain.worker.proofs.send(prove));
-        // Once it holds its permit, it is admitted.
-        while keys_in_use(&chain) == 0 {
+        while waiting(&chain) != [1, 0] {
             tokio::task::yield_now().await;
         }
         cancel.cancel();
-        drop(release);
-        assert!(occupied.await.is_ok());
+        occupied.release().await;
         let reply = reply.await;
         assert!(
             matches!(reply, Ok(Ok(Err(QueryError::Cancelled)))),
             "{reply:?}"
         );
-        wait_until("permits to be given back", || keys_in_use(&chain) == 0);
+        assert_eq!(waiting(&chain), [0, 0]);
+    }
+
+    #[actix::test]
+    async fn a_read_that_nobody_waits_for_leaves_the_queue() {
+        let chain = Chain::start();
+        let occupied = chain.occupy();
+        let reply = chain.worker.proofs.send(prove(&chain, 20));
+        let mut reply = Box::pin(reply);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        while waiting(&chain) != [1, 0] {
+            assert!(reply.as_mut().poll(&mut cx).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(reply);
+        while waiting(&chain) != [0, 0] {
+            tokio::task::yield_now().await;
+        }
+        occupied.release().await;
     }
 }

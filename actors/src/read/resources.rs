@@ -1,7 +1,10 @@
 //! The resources that the read actors of all workers share.
 
 use super::pool::Pool;
-use crate::{admission::Admission, upstream::StateSource};
+use crate::{
+    admission::{Admission, QueueUse},
+    upstream::StateSource,
+};
 
 /// Permits, the pool, and the source of missing state. A service starts them once; clones share
 /// them.
@@ -27,5 +30,12 @@ impl ReadResources {
             admission,
             state,
         }
+    }
+
+    /// The use of each queue.
+    #[must_use]
+    pub fn queues(&self) -> [QueueUse; 3] {
+        let [light, heavy] = self.pool.usage();
+        [self.admission.turns(), light, heavy]
     }
 }

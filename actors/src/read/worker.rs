@@ -9,6 +9,7 @@ use super::{
 use crate::{
     admission::{CostClass, Permit, WorkerAdmission},
     messages::Reply,
+    share::Share,
 };
 
 /// Addresses of one worker's read actors, and its admission.
@@ -53,6 +54,16 @@ impl Worker {
     /// [`QueryError::Unavailable`](crate::messages::QueryError::Unavailable): not admitted.
     pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
         self.admission.admit(class).await
+    }
+
+    /// Waits until a body of this many bytes has its turn to be parsed. It must be called on the
+    /// worker's arbiter.
+    ///
+    /// # Errors
+    /// [`QueryError::Overloaded`](crate::messages::QueryError::Overloaded): so many of the tenant's
+    /// bodies wait that this one would wait for too long.
+    pub async fn turn(&self, share: Share, bytes: usize) -> Reply<()> {
+        self.admission.turns.next(share, bytes).await
     }
 
     /// The resources shared with the other workers.
@@ -136,7 +147,9 @@ mod tests {
         check(&worker.blocks).await;
         check(&worker.logs).await;
         check(&worker.proofs).await;
-        check(&resources.pool.0).await;
-        assert_eq!(resources.admission.panics().total(), 8);
+        for class in resources.pool.classes() {
+            check(&class.threads).await;
+        }
+        assert_eq!(resources.admission.panics().total(), 10);
     }
 }

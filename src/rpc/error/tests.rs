@@ -15,6 +15,21 @@ fn a_panic_of_an_actor_is_an_internal_error() {
     assert_eq!((error.code(), error.outcome()), (-32603, Outcome::Internal));
 }
 
+#[test]
+fn an_overload_says_when_it_ends() {
+    for (millis, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (7_200, 8)] {
+        let retry_after = Duration::from_millis(millis);
+        let error = QueryError::Overloaded { retry_after };
+        let error = RpcError::from_query(error, QuerySubject::Logs);
+        assert_eq!(error.outcome(), Outcome::Refused);
+        let data = format!(r#""data":{{"backoff_seconds":{seconds}}}"#);
+        check(
+            &error,
+            &format!(r#"{{"code":-32002,"message":"resource unavailable",{data}}}"#),
+        );
+    }
+}
+
 const fn exceeded(quota: QuotaKind) -> RpcError {
     RpcError::QuotaExceeded(Exceeded {
         quota,

@@ -31,6 +31,7 @@ pub(crate) async fn get_logs(context: &RequestContext<'_>, mut params: Params<'_
         range,
         filter,
         limit: LOGS_MAX,
+        share: context.key.tenant.call_budget.share(),
         deadline,
         cancel: cancel.token(),
     };

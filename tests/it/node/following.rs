@@ -319,7 +319,8 @@ fn missing_blocks_are_errors_while_the_window_is_filled() {
     comparison.finish(ANVIL_EMPTY);
 }
 
-/// Threads that answer requests have priority over threads that follow upstreams.
+/// Threads that answer cheap requests have priority over those for large queries, and over threads
+/// that follow upstreams.
 #[test]
 fn following_runs_at_a_lower_priority_than_answering() {
     let anvil = Anvil::start(&["--no-mining"]);
@@ -336,12 +337,14 @@ fn following_runs_at_a_lower_priority_than_answering() {
     for task in tasks {
         let task = task.unwrap().path();
         let name = fs::read_to_string(task.join("comm")).unwrap();
-        let follows = matches!(name.trim_end(), "source" | "verifier");
-        check(
-            &name,
-            &niceness(&task),
-            &(usual + i64::from(follows) * 10).min(19),
-        );
+        let (follows, lower) = match name.trim_end() {
+            "source" | "verifier" => (true, 10),
+            // Workers read requests before large queries are computed.
+            "light" => (false, 5),
+            "heavy" => (false, 10),
+            _ => (false, 0),
+        };
+        check(&name, &niceness(&task), &(usual + lower).min(19));
         found.insert((follows, name));
     }
     let names = |follow| {
@@ -352,4 +355,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
     };
     check("threads that follow", &names(true), &2);
     assert!(names(false) > 2, "{found:?}");
+    for pool in ["light\n", "heavy\n"] {
+        assert!(found.contains(&(false, pool.to_owned())), "{found:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256};
 
 use super::*;
-use crate::{read::ask, test_chain::Chain, test_wait::wait_until};
+use crate::{read::ask, share::Share, test_chain::Chain};
 
 impl Chain {
     fn find(&self, filter: LogFilter) -> FindLogs {
@@ -17,13 +17,15 @@ impl Chain {
             },
             filter,
             limit: 10_000,
+            share: Share::default(),
             deadline: Instant::now() + Duration::from_secs(60),
             cancel: Cancellation::default(),
         }
     }
 
-    fn lookups_in_use(&self) -> usize {
-        self.resources.admission.lookups.in_use()
+    fn waiting(&self) -> usize {
+        let queues = self.resources.pool.usage();
+        queues.iter().map(|queue| queue.waiting).sum()
     }
 }
 
@@ -66,22 +68,21 @@ async fn the_pool_answers_as_the_worker_does() {
         json.write(&mut bytes).map(|()| bytes)
     };
     assert_eq!(bytes(on_worker), bytes(on_pool));
-    assert_eq!(chain.lookups_in_use(), 0);
+    assert_eq!(chain.waiting(), 0);
 }
 
 #[actix::test]
 async fn a_deadline_ends_a_queued_query_and_cancels_it() {
     let chain = Chain::start();
-    let (release, occupied) = chain.occupy();
+    let occupied = chain.occupy();
     let mut find = chain.find(large(&[]));
     find.deadline = Instant::now() + Duration::from_millis(500);
     let cancel = find.cancel.clone();
     let reply = ask(&chain.worker.logs, find).await;
     assert!(matches!(reply, Err(QueryError::Timeout)));
     assert!(cancel.is_cancelled(), "a running query would stop");
-    drop(release);
-    occupied.await.unwrap();
-    wait_until("permits to be given back", || chain.lookups_in_use() == 0);
+    assert_eq!(chain.waiting(), 0, "it has left the queue");
+    occupied.release().await;
 }
 
 #[actix::test]
@@ -102,39 +103,63 @@ async fn a_late_or_cancelled_query_does_not_start() {
         ));
     }
     // Cancelled while queued.
-    let (release, occupied) = chain.occupy();
+    let occupied = chain.occupy();
     let find = chain.find(large(&[]));
     let cancel = find.cancel.clone();
     let reply = chain.worker.logs.send(find);
     let reply = actix::spawn(reply);
     tokio::task::yield_now().await;
     cancel.cancel();
-    drop(release);
-    occupied.await.unwrap();
+    occupied.release().await;
     assert!(matches!(
         reply.await.unwrap().unwrap(),
         Err(QueryError::Cancelled)
     ));
-    wait_until("permits to be given back", || chain.lookups_in_use() == 0);
+    assert_eq!(chain.waiting(), 0);
 }
 
+/// One tenant has as much work in the queue as may wait there; small queries and those of another
+/// tenant are answered.
 #[actix::test]
-async fn without_permits_large_queries_are_refused_and_small_ones_answered() {
+async fn too_much_work_of_one_tenant_is_refused_and_that_of_others_is_not() {
     let chain = Chain::start();
-    let all_permits = chain.resources.admission.lookups.take(usize::MAX).unwrap();
-    let refused = ask(&chain.worker.logs, chain.find(large(&[]))).await;
-    assert!(matches!(refused, Err(QueryError::Unavailable)));
+    let occupied = chain.occupy();
+    let flood = Share::default();
+    let query = |share| FindLogs {
+        share,
+        ..chain.find(large(&[]))
+    };
+    let mut flooding = Vec::new();
+    let refused = loop {
+        let reply = actix::spawn(chain.worker.logs.send(query(flood)));
+        let before = chain.waiting();
+        while chain.waiting() == before && !reply.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        if reply.is_finished() {
+            break reply.await.unwrap().unwrap();
+        }
+        flooding.push(reply);
+    };
+    let Err(QueryError::Overloaded { retry_after }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(retry_after > Duration::from_secs(1), "{retry_after:?}");
     let small = LogFilter {
         addresses: vec![Address::ZERO],
         topics: Vec::new(),
     };
     assert!(ask(&chain.worker.logs, chain.find(small)).await.is_ok());
-    drop(all_permits);
-    assert!(
-        ask(&chain.worker.logs, chain.find(large(&[])))
-            .await
-            .is_ok()
-    );
+    let other = actix::spawn(chain.worker.logs.send(query(Share::default())));
+    while chain.waiting() == flooding.len() {
+        tokio::task::yield_now().await;
+    }
+    occupied.release().await;
+    assert!(other.await.unwrap().unwrap().is_ok());
+    for reply in flooding {
+        drop(reply.await.unwrap().unwrap());
+    }
+    assert!(ask(&chain.worker.logs, query(flood)).await.is_ok());
 }
 
 #[actix::test]

@@ -93,7 +93,8 @@ async fn proofs_of_many_keys_go_through_the_pool() {
         .collect();
     assert_eq!(slots, [1_024, 1]);
     assert_eq!(scene.counts().0, [2, 2]);
-    assert_eq!(scene.resources.admission.proof_keys.in_use(), 0);
+    let waiting = scene.resources.queues().map(|queue| queue.waiting);
+    assert_eq!(waiting, [0; 3]);
 }
 
 #[actix::test]
