@@ -29,9 +29,11 @@ SCRIPTS = {
     "ws-hold": {"SESSIONS": "40"},
     "ws-fanout": {"SESSIONS": "20"},
 }
-# Megabytes of growth a minute that are noise on any machine, and standard errors of the slope that are.
+# Mebibytes of growth a minute that are noise on any machine, and standard errors of the slope that are.
 GROWTH_MIB_MAX = 1.0
 ERRORS_MAX = 3
+# What the allocator still takes once, after the warm-up, for everything at once.
+SETTLING_MIB_MAX = 12
 
 
 def sockets(server):
@@ -147,7 +149,7 @@ def run(options):
     faults = []
     if failed:
         faults.append(f"{failed} checks failed")
-    if rise > max(GROWTH_MIB_MAX, ERRORS_MAX * error):
+    if rise > max(GROWTH_MIB_MAX, ERRORS_MAX * error, SETTLING_MIB_MAX / (options.seconds / 60)):
         faults.append(f"memory grows by {rise:.2f} MiB a minute more than without clients")
     if left > fewest:
         faults.append(f"{left - fewest} sockets were not closed")
