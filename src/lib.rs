@@ -29,7 +29,7 @@
 //! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes without details, the access log | `crate::admin`, `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
 //! | [`admin`] | what operators see and do: metrics, the details of the probes, the API of administration, pages | `crate::config`, `crate::service`, `crate::feed`, `crate::ws`, `rpc::methods` |
-//! | `connections` | notices clients that leave or are too slow; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
+//! | `connections` | notices clients that leave or are too slow; decides whose connection goes when slots run out; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
@@ -61,12 +61,13 @@
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`, `listeners`) |
 //! | actix-web, actix-http | `http`, `admin`, `listeners` |
+//! | actix-server, actix-service | the server behind a listener, only in `listeners/http_server.rs` |
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`, `access::token`), the OpenRPC document (`rpc::openrpc`), the API of administration (`admin::api`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | the buckets of a tenant or key (`access::meter`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
+//! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |

@@ -35,6 +35,35 @@ pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// cost 1.3 GB.
 pub(crate) const CONNECTIONS_MAX: usize = 65_536;
 
+/// Slots of one worker that connections without an accepted key leave free, at most; one in 16 of a
+/// few slots. The next connection takes one of them while the connection that has to go for it is
+/// still being closed.
+pub(crate) const RESERVED_SLOTS_MAX: usize = 64;
+
+/// Connections without an accepted key that one address may have at least, if nothing else is
+/// given: a burst of some clients, each of which opens several before its first request.
+pub(crate) const CONNECTIONS_PER_ADDRESS_MIN: usize = 64;
+
+/// Longest time that a connection without an accepted key may take for the headers of a request
+/// when three quarters of the slots are taken: a second packet that was lost still arrives. Whole
+/// seconds.
+pub(crate) const CROWDED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same when only the slots are left that such connections leave free: the headers are one
+/// packet, which takes less than a second from anywhere on Earth. Whole seconds.
+pub(crate) const FULL_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Requests and handshakes from one address whose key is not accepted, in a row, before the next
+/// one is refused unread: some clients of an office whose key was revoked.
+pub(crate) const KEY_GUESSES_MAX: u32 = 100;
+
+/// Time after which one more of them is answered.
+pub(crate) const KEY_GUESS_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a page of metrics is given before the next one is gathered: scrapers come every few
+/// seconds, and to gather them costs as much as some 20 cheap requests.
+pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
+
 /// Connections that wait in the kernel's queue for a worker: room for a burst of reconnecting
 /// clients.
 pub(crate) const BACKLOG: i32 = 2_048;
@@ -53,6 +82,10 @@ pub(crate) const OPERATOR_GRACE: Duration = Duration::from_secs(1);
 /// Largest body of a request to the admin listener, in bytes: a key's settings with all its lists
 /// full take a tenth of it.
 pub(crate) const OPERATOR_BODY_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of large answers that a worker of these listeners holds while clients read them: some
+/// eight of the largest, which have usage. Further ones are refused.
+pub(crate) const OPERATOR_ANSWER_BYTES: usize = 64 << 20;
 
 /// How long a login lasts: a working day. Then its password is asked for again.
 pub(crate) const LOGIN_LIFETIME: Duration = Duration::from_secs(43_200);
@@ -263,6 +296,6 @@ pub(crate) const TOKEN_KEYS_MAX: usize = 64;
 /// Longest `X-Request-Id` that is returned, in bytes: a UUID has 36, a trace id with its span 55.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// How long a refused client should wait, in seconds: admitted work is done within a fraction of
-/// it.
+/// How long a client should wait, in seconds, that was refused for lack of a permit: admitted work
+/// is done within a fraction of it. Where work waits in a queue, the wait is measured.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;

@@ -3,13 +3,15 @@
 //! Clients, operators and scrapers have a server each, with its own threads and connections: load
 //! on one of them does not starve the others.
 
+mod http_server;
+
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    rc::Rc,
 };
 
 use actix_web::{
-    App, HttpServer,
     dev::{Server, ServerHandle},
     web::ServiceConfig,
 };
@@ -18,10 +20,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     admin::{self, AdminState},
     config::{AdminListen, Config},
-    connections::{descriptors::Besides, on_connect},
+    connections::{Watch, descriptors::Besides},
     http::{self, ServerState},
     limits,
+    metrics::ListenerKind,
 };
+
+use self::http_server::{HttpServer, Shape};
 
 /// An address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -121,27 +126,26 @@ impl Sockets {
         admin_state: &AdminState,
         failed: impl Fn(String) + Clone + 'static,
     ) -> Result<Servers, ListenError> {
-        let clients = Shape {
-            workers: config.workers,
-            connections_per_worker: connections_per_worker(config),
-            grace_seconds: config.shutdown_grace.as_secs(),
-        };
-        let operators = Shape {
-            workers: 1,
-            connections_per_worker: limits::OPERATOR_CONNECTIONS_MAX,
-            grace_seconds: config.shutdown_grace.min(limits::OPERATOR_GRACE).as_secs(),
-        };
+        let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
         let of_clients = state.clone();
-        let routes = move |routes: &mut ServiceConfig| http::configure(&of_clients, routes);
-        let (public_address, public) = self.public.serve(limits::BACKLOG, |listener| {
-            server(listener, config, clients, routes)
-        })?;
+        let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
+            http::configure_watched(&of_clients, watch, routes);
+        };
+        let (public_address, public) = self
+            .public
+            .serve(limits::BACKLOG, |listener| clients.listen(listener, routes))?;
         let for_operators = |socket: Option<BoundSocket>, admin: Option<AdminState>| {
-            let state = state.clone();
-            let routes = move |routes: &mut ServiceConfig| {
-                admin::configure(&state, admin.as_ref(), routes);
+            let kind = match admin {
+                Some(_) => ListenerKind::Admin,
+                None => ListenerKind::Metrics,
             };
-            let build = |listener| server(listener, config, operators, routes);
+            let shape = Shape::of_operators(config, kind);
+            let server = HttpServer::new(config, shape, &state.metrics);
+            let state = state.clone();
+            let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
+                admin::configure_watched(&state, admin.as_ref(), watch, routes);
+            };
+            let build = |listener| server.listen(listener, routes);
             socket
                 .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
                 .transpose()
@@ -281,57 +285,11 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// How many connections a server has, and on how many threads.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    workers: usize,
-    connections_per_worker: usize,
-    grace_seconds: u64,
-}
-
-/// The share of one worker, rounded down so that all of them together stay within the limit.
-fn connections_per_worker(config: &Config) -> usize {
-    (config.max_connections / config.workers).max(1)
-}
-
-/// An HTTP server that begins when it is polled.
-fn server(
-    listener: TcpListener,
-    config: &Config,
-    shape: Shape,
-    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
-) -> io::Result<Server> {
-    let server = HttpServer::new(move || App::new().configure(&routes))
-        .on_connect(on_connect)
-        .workers(shape.workers)
-        .max_connections(shape.connections_per_worker)
-        .keep_alive(config.keep_alive)
-        .client_request_timeout(config.header_timeout)
-        .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
-        .shutdown_timeout(shape.grace_seconds)
-        .tcp_nodelay(true)
-        .disable_signals()
-        .listen(listener)?
-        .run();
-    Ok(server)
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn workers_share_the_connections() {
-        for (max_connections, workers, share) in [(9, 4, 2), (8, 4, 2), (3, 4, 1)] {
-            let config = Config {
-                max_connections,
-                workers,
-                ..Config::default()
-            };
-            assert_eq!(connections_per_worker(&config), share);
-        }
-    }
+    use crate::metrics::Metrics;
 
     #[test]
     fn addresses_of_one_service_do_not_overlap() {
@@ -377,12 +335,9 @@ mod tests {
             first.socket.listen(1).unwrap();
             let build = |listener| {
                 let config = Config::default();
-                let shape = Shape {
-                    workers: 1,
-                    connections_per_worker: 1,
-                    grace_seconds: 0,
-                };
-                server(listener, &config, shape, |_| {})
+                let shape = Shape::of_operators(&config, ListenerKind::Admin);
+                let metrics = Metrics::new([]).unwrap();
+                HttpServer::new(&config, shape, &metrics).listen(listener, |_, _| {})
             };
             match second.serve(1, build) {
                 Ok((moved, _)) => assert!(may_move && moved != address),

@@ -17,6 +17,7 @@
 //! | `last_key` | the key that a connection presented last |
 //! | `token` | JSON Web Tokens: what they have to be signed with, and to say |
 //! | `token_cache` | the tokens that one worker has verified |
+//! | `guess_throttle` | how often keys may be guessed from one address |
 //! | `caller` | where a request comes from, which allowlists are about |
 //! | `grant` | the right of one request or session to be answered |
 //! | `local_only` | what serves this machine alone, against pages of other sites |
@@ -32,6 +33,7 @@ mod configured;
 mod configured_keys;
 mod digests;
 mod grant;
+mod guess_throttle;
 #[cfg(test)]
 mod issuer;
 mod key_table;
@@ -57,6 +59,7 @@ pub(crate) use caller::{Caller, network_of};
 pub use configured::ConfiguredKey;
 pub use configured_keys::ConfiguredKeys;
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
+pub use guess_throttle::GuessThrottle;
 pub(crate) use last_key::LastKey;
 pub use local_only::{Host, LocalOnly, NotLocal};
 pub(crate) use meter::Remaining;

@@ -19,6 +19,7 @@ use nearhead_tenants::administration::{Identity, Requester};
 use super::{
     admin_request::AdminRequest,
     admin_state::AdminState,
+    answer_body::AnswerBudget,
     api::{self, ApiContext, ApiError},
     assets,
     logins::remember_networks,
@@ -47,11 +48,16 @@ pub(super) struct AdminWorker {
     admin: Option<AdminState>,
     recent: Rc<RecentTraffic>,
     watch: Rc<Watch>,
+    answers: AnswerBudget,
 }
 
 impl AdminWorker {
-    /// Starts on the current thread.
-    pub(super) fn start(server: &ServerState, admin: Option<&AdminState>) -> Self {
+    /// Starts on the current thread, whose connections `watch` watches.
+    pub(super) fn start(
+        server: &ServerState,
+        admin: Option<&AdminState>,
+        watch: Rc<Watch>,
+    ) -> Self {
         let recent = Rc::new(RecentTraffic::default());
         let metrics = server.metrics.clone();
         if let Some(admin) = admin.cloned() {
@@ -66,16 +72,18 @@ impl AdminWorker {
             server: server.clone(),
             admin: admin.cloned(),
             recent,
-            watch: Watch::start(server.settings.idle_max, server.metrics.clone()),
+            watch,
+            answers: AnswerBudget::default(),
         }
     }
 
     /// Answers one request, after its body was read.
     pub(super) async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
-        // From now on, the watch cuts the connection if its next request is slow.
-        let _answering = connection_of(&request).map(|connection| self.watch.answering(connection));
-        let mut response = self.answer(&request, payload).await;
+        // Once this is dropped, the watch cuts the connection if its next request is slow.
+        let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
+        let answer = self.answer(&request, payload).await;
+        let mut response = self.answers.bound(answer, answering);
         protect(&mut response);
         ServiceResponse::new(request, response)
     }
@@ -200,6 +208,9 @@ impl AdminWorker {
         let now = SystemTime::now().into();
         let nobody = Requester::new(Identity::nobody(), from, now);
         let visitor = Visitor::identify(admin, headers, hop, nobody).await;
+        if let Some(connection) = visitor.as_ref().and(connection_of(request)) {
+            connection.accepted();
+        }
         if let Some((account, from)) = visitor.as_ref().and_then(Visitor::logged_in).zip(from) {
             admin.throttle.lock().know(account, from);
         }
@@ -258,7 +269,7 @@ fn unknown_path() -> HttpResponse {
     refuse(StatusCode::NOT_FOUND, &error)
 }
 
-/// The header `If-Match`, of which several lines are one list. What is not text matches nothing.
+/// The header `If-Match`, of which several lines are one list. What is not text is malformed.
 fn if_match(headers: &header::HeaderMap) -> Option<String> {
     let lines = headers.get_all(header::IF_MATCH);
     let lines: Vec<_> = lines.map(|line| line.to_str().unwrap_or("?")).collect();

@@ -18,10 +18,12 @@
 //! | `overview`, `recent_traffic` | what the service does now |
 //! | `probes` | readiness with its reasons, and metrics |
 //! | `response_headers` | the headers of every answer |
+//! | `answer_body` | large answers, of which so much at most is in memory |
 
 mod admin_request;
 mod admin_state;
 mod admin_worker;
+mod answer_body;
 mod api;
 mod assets;
 mod cookie;
@@ -52,12 +54,32 @@ use actix_web::{
 pub use self::admin_state::AdminState;
 use self::admin_worker::AdminWorker;
 pub(crate) use self::{admin_state::AdminSetup, first_account::FirstAccountToken};
-use crate::http::ServerState;
+use crate::{
+    connections::{SlotLimits, Watch, WatchLimits},
+    http::ServerState,
+    metrics::ListenerKind,
+};
 
 /// Adds the routes to the application of a listener for operators; called once for its worker.
-/// Without `admin`, these are the routes of the listener for metrics.
+/// Without `admin`, these are the routes of the listener for metrics. The application has no
+/// listener, so its connections are not bounded.
 pub fn configure(server: &ServerState, admin: Option<&AdminState>, config: &mut ServiceConfig) {
-    let worker = Rc::new(AdminWorker::start(server, admin));
+    let limits = WatchLimits {
+        idle_max: server.settings.idle_max,
+        slots: SlotLimits::NONE,
+    };
+    let watch = Watch::start(limits, ListenerKind::Admin, &server.metrics);
+    configure_watched(server, admin, &watch, config);
+}
+
+/// The same with the watch over the worker's connections.
+pub(crate) fn configure_watched(
+    server: &ServerState,
+    admin: Option<&AdminState>,
+    watch: &Rc<Watch>,
+    config: &mut ServiceConfig,
+) {
+    let worker = Rc::new(AdminWorker::start(server, admin, Rc::clone(watch)));
     config.default_service(fn_service(move |request: ServiceRequest| {
         let worker = Rc::clone(&worker);
         async move { Ok(worker.serve(request).await) }

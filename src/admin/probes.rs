@@ -89,9 +89,14 @@ fn why_head_stands(agreement: HeadAgreement) -> String {
     }
 }
 
-/// The answer to `/metrics`: all metrics in Prometheus' text format.
+/// The answer to `/metrics`: all metrics in Prometheus' text format. No key is asked for, and to
+/// gather them costs as much as many requests, so that a page is given for some time.
 pub(super) fn metrics(server: &ServerState) -> HttpResponse {
-    match server.metrics.render(&server.readiness, &server.reads) {
+    let age_max = server.settings.metrics_age_max;
+    let page = server
+        .metrics
+        .page(&server.readiness, &server.reads, age_max);
+    match page {
         Ok(text) => not_cached(StatusCode::OK, prometheus::TEXT_FORMAT, text),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");

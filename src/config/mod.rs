@@ -247,6 +247,11 @@ options! {
     "metrics-listen" metrics_listen: Option<SocketAddr> = None,
         "ADDRESS:PORT", "an IP address and a port, such as 127.0.0.1:9090",
         |text| parsed(text).map(Some);
+    /// How long `/metrics` gives the same answer before the metrics are gathered again; 0 gathers
+    /// them for each request
+    "metrics-max-age" metrics_max_age: Duration = limits::METRICS_AGE_MAX,
+        "TIME", "a time from 0 to 1m, such as 500ms, 12s or 1m",
+        |text| duration(text, Duration::ZERO, Duration::from_secs(60));
     /// Threads that serve connections; the default is one per core
     "workers" workers: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
@@ -254,12 +259,20 @@ options! {
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
     /// Maximum number of open connections of the whole service, divided among the workers, at least
-    /// one for each; further ones wait to be accepted. It is lowered if the process may not open
-    /// that many file descriptors
+    /// one for each. When they run out, a new one takes the place of the one without an accepted
+    /// key that has been idle for longest; without such a one it waits to be accepted. It is
+    /// lowered if the process may not open that many file descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
+    /// Maximum number of open connections without an accepted key from one IPv4 address or IPv6 /64
+    /// network, divided among the workers, at least one for each: the next one takes the place of
+    /// the one that has been idle for longest. auto is a quarter of --max-connections, at
+    /// least 64; 0 for no limit. Those of --trusted-proxy are not counted
+    "connections-per-address" connections_per_address: Cap = Cap::Auto,
+        "CONNECTIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
-    /// How long a request's headers may take to arrive
+    /// How long a request's headers may take to arrive. Connections without an accepted key have
+    /// 2s when three quarters of --max-connections are open, and 1s when nearly all of them are
     "header-timeout" header_timeout: Duration = limits::HEADER_TIMEOUT,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
@@ -303,8 +316,9 @@ options! {
     "allowed-host" allowed_hosts: Vec<Host> = Vec::new(),
         "HOST", "a host name or an IP address without a port, at most 16 of them", allowed_hosts;
     /// An address or a network of proxies that say who sent a request, in the header Forwarded or
-    /// X-Forwarded-For, for allowlists of networks and the access log. May be given several times.
-    /// Separate several with commas in the environment; use a list in the file
+    /// X-Forwarded-For, for allowlists of networks, the throttle of guesses and the access log. May
+    /// be given several times. Separate several with commas in the environment; use a list in the
+    /// file
     "trusted-proxy" trusted_proxies: Vec<allowlists::Network> = Vec::new(),
         "NETWORK", "an IP address or a network such as 10.0.0.0/8, at most 16 of them", trusted_proxies;
     /// The header in which an authenticating proxy names the account of an administrator or holder.

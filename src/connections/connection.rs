@@ -1,18 +1,16 @@
 //! One accepted connection: whether its client is still there, and how to end it.
 
 use std::{
-    any::Any,
     cell::Cell,
     future::{Future, poll_fn},
     mem::MaybeUninit,
     net::Shutdown,
-    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    os::fd::{BorrowedFd, RawFd},
     pin::{Pin, pin},
     rc::{Rc, Weak},
     task::Poll,
 };
 
-use actix_web::{dev::Extensions, rt::net::TcpStream};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -20,11 +18,8 @@ use rustix::{
 use socket2::SockRef;
 use tokio::time::{Sleep, sleep};
 
-use super::clock::Tick;
-use crate::{
-    access::LastKey,
-    limits::{HALF_CLOSED_GRACE, UNSENT_BYTES, WRITE_STALL_TIMEOUT},
-};
+use super::{clock::Tick, slot::Slot};
+use crate::{access::LastKey, limits::HALF_CLOSED_GRACE};
 
 /// A connection's socket, and its phase as the watch sees it.
 ///
@@ -36,6 +31,7 @@ pub(crate) struct Connection {
     /// When the phase began, or last made progress.
     pub(super) since: Cell<Tick>,
     pub(super) is_watched: Cell<bool>,
+    pub(super) slot: Slot<Weak<Self>>,
     /// The key that was presented last.
     pub(crate) last_key: LastKey,
 }
@@ -53,29 +49,28 @@ pub(super) enum Phase {
     Session,
 }
 
-/// Prepares the socket of a new connection and stores a [`Connection`]; for
-/// `HttpServer::on_connect`.
-pub(crate) fn on_connect(io: &dyn Any, data: &mut Extensions) {
-    if let Some(stream) = io.downcast_ref::<TcpStream>() {
-        let socket = SockRef::from(stream);
-        // The kernel ends a connection whose client takes no byte for this long. If this fails, the
-        // bounds above the socket still apply.
-        let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
-        // If this fails, a slow client may be mistaken for a stalled one.
-        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
-        data.insert(Rc::new(Connection::of(stream.as_raw_fd())));
-    }
-}
-
 impl Connection {
+    /// A connection that has no slot.
+    #[cfg(test)]
     pub(crate) fn of(socket: RawFd) -> Self {
+        Self::new(socket, Slot::none())
+    }
+
+    /// A connection with this slot.
+    pub(super) fn new(socket: RawFd, slot: Slot<Weak<Self>>) -> Self {
         Self {
             socket,
             phase: Cell::new(Phase::Idle),
             since: Cell::new(0),
             is_watched: Cell::new(false),
+            slot,
             last_key: LastKey::default(),
         }
+    }
+
+    /// Records that a key was accepted on this connection, which is no stranger from now on.
+    pub(crate) fn accepted(&self) {
+        self.slot.accepted();
     }
 
     /// Whether the client has closed its side and everything it sent was read.
@@ -195,6 +190,7 @@ mod tests {
         future::{pending, ready},
         io::Write as _,
         net::{Shutdown, TcpStream},
+        os::fd::AsRawFd as _,
         task::{Context, Waker},
         time::{Duration, Instant},
     };

@@ -1,10 +1,13 @@
 //! Connections of clients, below HTTP and WebSocket: clients that leave, clients that are too slow,
-//! and the memory of what they send.
+//! who has a slot, and the memory of what they send.
 //!
 //! | file | content |
 //! |---|---|
 //! | `connection` | one accepted connection |
-//! | `watch` | cuts connections whose clients are too slow |
+//! | `watch` | cuts connections whose clients are too slow, or whose slots others need |
+//! | `slot` | the slot of one connection |
+//! | `slots` | who has to go when the slots run out |
+//! | `strangers` | connections without an accepted key, in the order in which they have to go |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `clock` | a clock of whole seconds |
 //! | `socket_pair` | tests: a connection |
@@ -14,14 +17,18 @@ mod body_budget;
 mod clock;
 mod connection;
 pub(crate) mod descriptors;
+mod slot;
+mod slots;
 #[cfg(test)]
 mod socket_pair;
+mod strangers;
 mod watch;
 
 pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::{Tick, every, every_second};
-pub(crate) use connection::{Connection, ConnectionHandle, on_connect, unless_gone};
-pub(crate) use watch::{Answering, Watch};
+pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
+pub(crate) use slots::SlotLimits;
+pub(crate) use watch::{Answering, Watch, WatchLimits};
 
 #[cfg(test)]
 pub(crate) use socket_pair::socket_pair;

@@ -1,20 +1,30 @@
-//! Cuts connections whose clients are too slow.
+//! Cuts connections whose clients are too slow, and strangers whose slots others need.
 //!
 //! actix limits only the time for the headers of a connection's first request and the pause between
 //! two requests. The watch limits the rest: the time for the headers of later requests, and for the
-//! client to read a reply.
+//! client to read a reply; and when the slots run out, how long strangers may stay.
 
 use std::{
     cell::{Cell, RefCell},
+    net::IpAddr,
+    os::fd::AsRawFd as _,
     rc::{Rc, Weak},
     time::Duration,
 };
 
+use actix_web::rt::net::TcpStream;
+use socket2::SockRef;
+
 use super::{
     clock::{Tick, every_second},
     connection::{Connection, ConnectionHandle, Phase},
+    slot::{SharedSlots, Slot},
+    slots::SlotLimits,
 };
-use crate::{limits::WRITE_STALL_TIMEOUT, metrics::Metrics};
+use crate::{
+    limits::{UNSENT_BYTES, WRITE_STALL_TIMEOUT},
+    metrics::{ListenerKind, Metrics},
+};
 
 /// Watches the connections of one worker.
 #[derive(Debug)]
@@ -23,7 +33,17 @@ pub(crate) struct Watch {
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
+    slots: Rc<SharedSlots<Weak<Connection>>>,
     metrics: Metrics,
+}
+
+/// What a watch allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchLimits {
+    /// Longest time from the end of one request until the headers of the next have arrived.
+    pub(crate) idle_max: Duration,
+    /// The slots for connections.
+    pub(crate) slots: SlotLimits,
 }
 
 /// Longest time that a client may take for a part of a reply.
@@ -39,24 +59,49 @@ pub(crate) struct Answering {
 
 impl Watch {
     /// Starts a watch on the current thread. It runs until the last `Rc` is dropped.
-    pub(crate) fn start(idle_max: Duration, metrics: Metrics) -> Rc<Self> {
-        let this = Rc::new(Self::new(idle_max, metrics));
+    pub(crate) fn start(
+        limits: WatchLimits,
+        listener: ListenerKind,
+        metrics: &Metrics,
+    ) -> Rc<Self> {
+        let this = Rc::new(Self::new(limits, listener, metrics));
         let watch = Rc::downgrade(&this);
         every_second(watch, Self::tick);
         this
     }
 
-    fn new(idle_max: Duration, metrics: Metrics) -> Self {
+    fn new(limits: WatchLimits, listener: ListenerKind, metrics: &Metrics) -> Self {
         Self {
             now: Cell::new(0),
             connections: RefCell::default(),
-            idle_max: Tick::try_from(idle_max.as_secs()).unwrap_or(Tick::MAX),
-            metrics,
+            idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
+            slots: SharedSlots::new(limits.slots, metrics.of_listener(listener)),
+            metrics: metrics.clone(),
         }
+    }
+
+    /// Prepares the socket of a new connection, and gives it a slot. The longest idle strangers go
+    /// if there is none for it.
+    ///
+    /// `network` is what its client's connections are counted by; `None` if they are not.
+    pub(crate) fn connect(&self, stream: &TcpStream, network: Option<IpAddr>) -> Rc<Connection> {
+        let socket = SockRef::from(stream);
+        // The kernel ends a connection whose client takes no byte for this long. If this fails, the
+        // bounds above the socket still apply.
+        let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
+        // If this fails, a slow client may be mistaken for a stalled one.
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
+        evict(&self.slots.make_room(network));
+        let slot = Slot::of(&self.slots);
+        let connection = Rc::new(Connection::new(stream.as_raw_fd(), slot));
+        let stranger = Rc::downgrade(&connection);
+        connection.slot.take(stranger, network, self.now.get());
+        connection
     }
 
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
+        connection.slot.requested(self.now.get());
         if !connection.is_watched.replace(true) {
             self.connections
                 .borrow_mut()
@@ -78,6 +123,11 @@ impl Watch {
     fn tick(&self) {
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
+        let is_idle = |stranger: &Weak<Connection>| {
+            let connection = stranger.upgrade();
+            connection.is_none_or(|connection| connection.phase.get() == Phase::Idle)
+        };
+        evict(&self.slots.free_overdue(now, is_idle));
         self.connections.borrow_mut().retain(|connection| {
             let Some(connection) = connection.upgrade() else {
                 return false;
@@ -97,6 +147,14 @@ impl Watch {
             }
             !is_overdue
         });
+    }
+}
+
+/// Closes connections that have lost their slots.
+fn evict(strangers: &[Weak<Connection>]) {
+    for connection in strangers.iter().filter_map(Weak::upgrade) {
+        connection.slot.lose();
+        connection.cut();
     }
 }
 
@@ -132,7 +190,6 @@ mod tests {
     use std::{
         io::{ErrorKind, Read as _},
         net::{Shutdown, TcpStream},
-        os::fd::AsRawFd as _,
     };
 
     use super::*;
@@ -154,7 +211,11 @@ mod tests {
 
     fn watch(idle_max: Tick) -> Rc<Watch> {
         let metrics = Metrics::new([]).unwrap();
-        Rc::new(Watch::new(Duration::from_secs(idle_max.into()), metrics))
+        let limits = WatchLimits {
+            idle_max: Duration::from_secs(idle_max.into()),
+            slots: SlotLimits::NONE,
+        };
+        Rc::new(Watch::new(limits, ListenerKind::Public, &metrics))
     }
 
     #[test]
@@ -186,6 +247,88 @@ mod tests {
             "reads too slowly"
         );
         assert_eq!(watch.metrics.slow_clients.get(), 2);
+    }
+
+    /// The client's side of a new connection that has a slot, and the connection.
+    fn connect(watch: &Rc<Watch>, network: Option<IpAddr>) -> (TcpStream, Rc<Connection>) {
+        let (client, server) = socket_pair();
+        server.set_nonblocking(true).unwrap();
+        let stream = actix_web::rt::net::TcpStream::from_std(server).unwrap();
+        let connection = watch.connect(&stream, network);
+        // The test holds the connection for longer than actix would hold the stream.
+        std::mem::forget(stream);
+        (client, connection)
+    }
+
+    fn is_open(client: &mut TcpStream) -> bool {
+        client.set_nonblocking(true).unwrap();
+        matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    #[actix::test]
+    async fn the_longest_idle_stranger_goes_when_slots_run_out() {
+        let metrics = Metrics::new([]).unwrap();
+        let limits = WatchLimits {
+            idle_max: Duration::from_secs(60),
+            slots: SlotLimits {
+                slots: 4,
+                strangers_per_network: 2,
+            },
+        };
+        let watch = Rc::new(Watch::new(limits, ListenerKind::Public, &metrics));
+        let open = metrics.of_listener(ListenerKind::Public);
+        let counts = || (open.strangers.get(), open.accepted.get());
+        let (mut holder, held) = connect(&watch, None);
+        (0..2).for_each(|_| held.accepted());
+        let (mut first, first_held) = connect(&watch, None);
+        let (mut second, _second) = connect(&watch, None);
+        assert_eq!(counts(), (2, 1));
+        // Its request makes the second one the longest idle.
+        drop(watch.answering(&first_held));
+        let (mut third, third_held) = connect(&watch, None);
+        assert_eq!(counts(), (2, 1));
+        let open = [&mut holder, &mut first, &mut second, &mut third].map(is_open);
+        assert_eq!(open, [true, true, false, true]);
+        // Nearly all slots are taken: idle strangers have a second, besides the one in which it
+        // began. One whose request is answered has its own bounds.
+        let _answering = watch.answering(&first_held);
+        for _ in 0..2 {
+            watch.tick();
+        }
+        let open = [&mut holder, &mut first, &mut third].map(is_open);
+        assert_eq!(open, [true, true, false]);
+        drop(third_held);
+        assert_eq!(counts(), (1, 1));
+        drop(held);
+        assert_eq!(counts(), (1, 0));
+    }
+
+    #[actix::test]
+    async fn a_network_displaces_its_own_strangers_alone() {
+        let metrics = Metrics::new([]).unwrap();
+        let limits = WatchLimits {
+            idle_max: Duration::from_secs(60),
+            slots: SlotLimits {
+                slots: 100,
+                strangers_per_network: 2,
+            },
+        };
+        let watch = Rc::new(Watch::new(limits, ListenerKind::Public, &metrics));
+        let network = |text: &str| Some(crate::access::network_of(text.parse().unwrap()));
+        let (mut other, _other) = connect(&watch, network("2001:db8:0:1::1"));
+        let (mut uncounted, _uncounted) = connect(&watch, None);
+        // All of one /64.
+        let addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::3:4:5:6"];
+        let mut clients = addresses.map(|address| connect(&watch, network(address)));
+        let open = clients.each_mut().map(|(client, _)| is_open(client));
+        assert_eq!(open, [false, true, true]);
+        assert!(is_open(&mut other) && is_open(&mut uncounted));
+        // One that has a key is not counted.
+        clients[1].1.accepted();
+        let (mut next, _next) = connect(&watch, network("2001:db8::7"));
+        let open = clients.each_mut().map(|(client, _)| is_open(client));
+        assert_eq!(open, [false, true, true]);
+        assert!(is_open(&mut next));
     }
 
     #[test]

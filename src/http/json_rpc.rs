@@ -14,15 +14,14 @@ use actix_web::{
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain, read_body},
-    credentials,
-    refusal::{refuse, refuse_body, refuse_entry},
+    entry::Denied,
+    refusal::{refuse, refuse_body},
     request_actor::RequestActor,
     worker_state::WorkerState,
 };
 use crate::{
     access::{ActiveKey, Now, QuotaKind, Remaining},
     connections::{Answering, Connection, unless_gone},
-    limits,
     rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
 
@@ -39,8 +38,8 @@ impl WorkerState {
     ///
     /// # Errors
     /// The response to a request that is refused before its JSON-RPC is parsed, or whose client is
-    /// gone. A refused request's body is read first: otherwise the connection could not be used
-    /// again.
+    /// gone. A refused request's body is read first, unless its network was refused too often:
+    /// otherwise the connection could not be used again.
     pub(super) async fn answer(
         &self,
         request: &HttpRequest,
@@ -57,7 +56,8 @@ impl WorkerState {
         let version = self.server.access.version();
         let mut admitted = match self.admit_json(request, connection, key, now, access) {
             Ok(admitted) => admitted,
-            Err(response) => {
+            Err(Denied::Throttled(response)) => return Err(*response),
+            Err(Denied::Refused(response)) => {
                 return Err(match drain(payload, timeout).await {
                     Ok(()) => *response,
                     Err(refusal) => refuse_body(refusal),
@@ -75,7 +75,7 @@ impl WorkerState {
         if self.server.access.version() != version {
             // A body may arrive slowly, and a key that was revoked meanwhile lets nobody in.
             let again = self.admit_json(request, connection, key, now, access);
-            admitted = again.map_err(|response| *response)?;
+            admitted = again.map_err(Denied::response)?;
         }
         let dispatcher = Rc::clone(&self.dispatcher);
         let answer = async move { dispatcher.answer(&admitted, &body, now, None).await };
@@ -115,21 +115,13 @@ impl WorkerState {
         key: &str,
         now: Now,
         access: &mut AccessEntry<'_>,
-    ) -> Result<Arc<ActiveKey>, Box<HttpResponse>> {
-        let presented = credentials::presented(request, connection, key);
-        let admitted =
-            match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
-                Ok(admitted) => admitted,
-                Err(refused) => {
-                    self.count_refused(&refused.into(), access);
-                    return Err(Box::new(refuse_entry(refused)));
-                }
-            };
+    ) -> Result<Arc<ActiveKey>, Denied> {
+        let admitted = self.admit(request, connection, key, now, access)?;
         if !is_json(request) {
             let error = RpcError::InvalidHttp("content type must be application/json");
             self.count_refused(&error, access);
             let response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
-            return Err(Box::new(response));
+            return Err(Denied::Refused(Box::new(response)));
         }
         Ok(admitted.key)
     }
@@ -143,10 +135,9 @@ impl WorkerState {
     ) -> HttpResponse {
         let (status, retry_after) = match answer.refusal {
             None => (StatusCode::OK, None),
-            Some(Refusal::Unavailable) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Some(limits::RETRY_AFTER_SECONDS),
-            ),
+            Some(Refusal::Unavailable {
+                retry_after_seconds,
+            }) => (StatusCode::SERVICE_UNAVAILABLE, Some(retry_after_seconds)),
             Some(Refusal::QuotaExceeded {
                 quota,
                 retry_after_seconds,

@@ -9,6 +9,7 @@
 //! | `client_address` | who sent a request that proxies have passed on |
 //! | `visitor_header` | for whom the dashboard calls this server |
 //! | `credentials` | what a request presents, and where it comes from |
+//! | `entry` | lets requests and handshakes in |
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
 //! | `open_session`, `handshake` | open a WebSocket session |
@@ -24,6 +25,7 @@ mod client_address;
 mod compression;
 mod cors;
 mod credentials;
+mod entry;
 mod handshake;
 mod json_rpc;
 mod open_session;
@@ -54,11 +56,29 @@ pub(crate) use self::{
     probes::{health, not_cached},
     refusal::{CHALLENGE, refuse, refuse_body},
 };
+use crate::{
+    connections::{SlotLimits, Watch, WatchLimits},
+    metrics::ListenerKind,
+};
 
 /// Adds all routes to one worker's application and starts that worker's actors; called once on each
-/// worker.
+/// worker. The application has no listener, so its connections are not bounded.
 pub fn configure(server: &ServerState, config: &mut ServiceConfig) {
-    let worker = Rc::new(WorkerState::start(server));
+    let limits = WatchLimits {
+        idle_max: server.settings.idle_max,
+        slots: SlotLimits::NONE,
+    };
+    let watch = Watch::start(limits, ListenerKind::Public, &server.metrics);
+    configure_watched(server, &watch, config);
+}
+
+/// The same with the watch over the worker's connections.
+pub(crate) fn configure_watched(
+    server: &ServerState,
+    watch: &Rc<Watch>,
+    config: &mut ServiceConfig,
+) {
+    let worker = Rc::new(WorkerState::start(server, Rc::clone(watch)));
     // One service parses the path itself: each path is a constant or ends in a key, and a router
     // would match patterns for each request.
     config.default_service(fn_service(move |request: ServiceRequest| {

@@ -16,7 +16,7 @@ use super::{
     body::close_after,
     credentials,
     handshake::{self, HandshakeError},
-    refusal::{refuse, refuse_entry, refuse_unavailable},
+    refusal::{refuse, refuse_unavailable},
     worker_state::WorkerState,
 };
 use crate::{
@@ -44,15 +44,10 @@ impl WorkerState {
             unix: SystemTime::now().into(),
         };
         let connection = answering.map(Answering::connection);
-        let presented = credentials::presented(request, connection, key);
-        let admitted =
-            match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
-                Ok(admitted) => admitted,
-                Err(refused) => {
-                    self.count_refused(&refused.into(), access);
-                    return close_after(refuse_entry(refused));
-                }
-            };
+        let admitted = match self.admit(request, connection, key, now, access) {
+            Ok(admitted) => admitted,
+            Err(denied) => return close_after(denied.response()),
+        };
         access.set_tenant(&admitted.key.tenant);
         let accepted = handshake::check(request).and_then(|()| {
             session_actor::accept(request).map_err(|_| HandshakeError::NotVersion13)

@@ -9,6 +9,7 @@ use actix_web::{
         header::{self, HeaderValue},
     },
 };
+use bytes::Bytes;
 use nearhead_actors::readiness::Readiness;
 
 /// The answer to `/health`: the process is up.
@@ -25,16 +26,16 @@ pub(super) fn ready(readiness: &Readiness) -> HttpResponse {
 }
 
 fn json(status: StatusCode, body: &'static str) -> HttpResponse {
-    not_cached(status, "application/json", body.to_owned())
+    not_cached(status, "application/json", body)
 }
 
 /// An answer about this moment, which no cache may keep.
 pub(crate) fn not_cached(
     status: StatusCode,
     content_type: &'static str,
-    body: String,
+    body: impl Into<Bytes>,
 ) -> HttpResponse {
-    let mut response = HttpResponse::new(status).set_body(BoxBody::new(body));
+    let mut response = HttpResponse::new(status).set_body(BoxBody::new(body.into()));
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_static(content_type);
     headers.insert(header::CONTENT_TYPE, content_type);

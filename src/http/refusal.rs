@@ -66,6 +66,18 @@ pub(super) fn refuse_entry(refused: Refused) -> HttpResponse {
     response
 }
 
+/// The response to a guess that is one too many for its network. Nothing else of the request is
+/// read, so the connection cannot be used again.
+pub(super) fn refuse_guess(retry_after_seconds: u32) -> HttpResponse {
+    let error = RpcError::TooManyGuesses {
+        retry_after_seconds,
+    };
+    let mut response = close_after(refuse(StatusCode::TOO_MANY_REQUESTS, &error));
+    let seconds = HeaderValue::from(retry_after_seconds);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
+}
+
 /// The response to a body that was refused. If the body was not read to its end, the connection
 /// cannot be used again.
 pub(crate) fn refuse_body(refusal: BodyRefusal) -> HttpResponse {

@@ -8,7 +8,7 @@ use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness:
 
 use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
-    access::{Access, SessionCaps},
+    access::{Access, GuessThrottle, SessionCaps},
     limits,
     metrics::Metrics,
     tenants::{StoreState, TenantsActor},
@@ -19,6 +19,8 @@ use crate::{
 pub struct ServerState {
     /// Who may call, which methods, and how much.
     pub access: Access,
+    /// How often keys may be guessed.
+    pub guesses: GuessThrottle,
     /// Counts what keys use; `None` if nobody does.
     pub tenants: Option<Addr<TenantsActor>>,
     /// Whether the store of tenants works.
@@ -50,6 +52,8 @@ pub struct ServerSettings {
     pub(crate) session_bytes: usize,
     /// Longest time from the end of one request until the headers of the next have arrived.
     pub(crate) idle_max: Duration,
+    /// How long a page of metrics is given.
+    pub(crate) metrics_age_max: Duration,
     /// Proxies that say who sent a request.
     pub trusted_proxies: TrustedProxies,
     /// Says for whom the dashboard calls the public listener.
@@ -63,6 +67,7 @@ impl Default for ServerSettings {
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
             idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,
+            metrics_age_max: limits::METRICS_AGE_MAX,
             trusted_proxies: TrustedProxies::default(),
             visitor_header: VisitorHeader::default(),
         }

@@ -29,8 +29,8 @@ pub(super) struct WorkerState {
 }
 
 impl WorkerState {
-    /// Starts the worker's actors on the current thread.
-    pub(super) fn start(server: &ServerState) -> Self {
+    /// Starts the worker's actors on the current thread, whose connections `watch` watches.
+    pub(super) fn start(server: &ServerState, watch: Rc<Watch>) -> Self {
         let usage = match &server.tenants {
             Some(tenants) => UsageMeter::start(tenants.clone()),
             None => UsageMeter::default(),
@@ -61,7 +61,7 @@ impl WorkerState {
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
             tokens: TokenCache::default(),
-            watch: Watch::start(server.settings.idle_max, server.metrics.clone()),
+            watch,
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use prometheus::{
-    Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, core::Collector,
+    CounterVec, Error, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter,
+    IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector,
 };
 
 /// Makes metrics that are exported. Every constructor takes the name and the help text; those of
@@ -40,6 +40,19 @@ impl Exporter {
 
     pub(super) fn float_gauge(&self, name: &str, help: &str) -> Made<Gauge> {
         self.add(Gauge::new(name, help)?)
+    }
+
+    pub(super) fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> Made<GaugeVec> {
+        self.add(GaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    pub(super) fn float_counters(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Made<CounterVec> {
+        self.add(CounterVec::new(Opts::new(name, help), labels)?)
     }
 
     pub(super) fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Made<Histogram> {

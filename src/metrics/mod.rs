@@ -4,11 +4,17 @@
 //! |---|---|
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
+//! | `listener` | those of the connections of one listener |
 //! | `outcome` | the outcomes of requests, as labels |
+//! | `page` | the page of all metrics, with what is counted elsewhere |
+//! | `newest_page` | the newest one, which is given for some time |
 //! | `traffic` | sums of them, for the overview |
 
 mod exporter;
+mod listener;
+mod newest_page;
 mod outcome;
+mod page;
 mod traffic;
 
 use std::{
@@ -16,19 +22,16 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nearhead_actors::{
-    admission::PermitUse,
-    read::ReadResources,
-    readiness::Readiness,
-    upstream::{Choice, StateSource, UpstreamState},
-};
+use nearhead_actors::upstream::{Choice, UpstreamState};
 use parking_lot::Mutex;
 use prometheus::{
-    Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+    CounterVec, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Registry,
 };
 
-use self::exporter::Exporter;
+use self::{exporter::Exporter, listener::ListenersMetrics, newest_page::NewestPage};
 pub(crate) use self::{
+    listener::{EvictionReason, ListenerKind, ListenerMetrics},
     outcome::Outcome,
     traffic::{NodeCounts, Traffic},
 };
@@ -74,12 +77,31 @@ pub struct Metrics {
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
     pub(crate) slow_clients: IntCounter,
+    /// `nearhead_connections` and `nearhead_strangers_evicted_total`.
+    listeners: ListenersMetrics,
+    /// `nearhead_key_guesses_throttled_total`.
+    pub(crate) guesses_throttled: IntCounter,
+    /// `nearhead_unparsable_requests_total`: connections that ended because what they sent is no
+    /// HTTP.
+    pub(crate) unparsable_requests: IntCounter,
+    /// `nearhead_metrics_gathered_total`.
+    gathered: IntCounter,
     /// `nearhead_panics_total`.
     panics: IntCounter,
     /// `nearhead_permits_in_use{kind}`.
     permits_in_use: IntGaugeVec,
     /// `nearhead_permits_available{kind}`.
     permits_available: IntGaugeVec,
+    /// `nearhead_queue_items{class}`.
+    queue_items: IntGaugeVec,
+    /// `nearhead_queue_taken_total{class}`.
+    queue_taken: IntCounterVec,
+    /// `nearhead_queue_wait_seconds_total{class}`.
+    queue_wait_seconds: CounterVec,
+    /// `nearhead_queue_refused_total{class, reason}`.
+    queue_refused: IntCounterVec,
+    /// `nearhead_queue_drain_rate{class}`.
+    queue_drain_rate: GaugeVec,
     /// `nearhead_head_number`.
     head_number: IntGauge,
     /// `nearhead_head_age_seconds`.
@@ -115,6 +137,7 @@ pub struct Metrics {
     pub(crate) tenant_store_failing: IntGauge,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
     copying: Arc<Mutex<()>>,
+    newest: NewestPage,
     registry: Registry,
     /// A row of the documentation for each metric.
     #[cfg(test)]
@@ -190,6 +213,19 @@ impl Metrics {
                 "nearhead_slow_clients_total",
                 "Connections closed because the client took too long to send or to read",
             )?,
+            listeners: ListenersMetrics::new(&exporter)?,
+            guesses_throttled: exporter.counter(
+                "nearhead_key_guesses_throttled_total",
+                "Requests and handshakes without an accepted key that were refused with 429, because too many came from their address",
+            )?,
+            unparsable_requests: exporter.counter(
+                "nearhead_unparsable_requests_total",
+                "Connections closed because what they sent is no HTTP request",
+            )?,
+            gathered: exporter.counter(
+                "nearhead_metrics_gathered_total",
+                "Times that the metrics were gathered: what asks for them again within --metrics-max-age gets the same answer",
+            )?,
             panics: exporter.counter("nearhead_panics_total", "Handlers that panicked")?,
             permits_in_use: exporter.gauges(
                 "nearhead_permits_in_use",
@@ -200,6 +236,31 @@ impl Metrics {
                 "nearhead_permits_available",
                 "Admission permits that are free",
                 &["kind"],
+            )?,
+            queue_items: exporter.gauges(
+                "nearhead_queue_items",
+                "Large queries that wait in the queues of the pool, by class",
+                &["class"],
+            )?,
+            queue_taken: exporter.counters(
+                "nearhead_queue_taken_total",
+                "Large queries whose turn came, by class",
+                &["class"],
+            )?,
+            queue_wait_seconds: exporter.float_counters(
+                "nearhead_queue_wait_seconds_total",
+                "Seconds that large queries waited until their turn came, in sum, by class",
+                &["class"],
+            )?,
+            queue_refused: exporter.counters(
+                "nearhead_queue_refused_total",
+                "Large queries that were refused, by class and reason",
+                &["class", "reason"],
+            )?,
+            queue_drain_rate: exporter.float_gauges(
+                "nearhead_queue_drain_rate",
+                "Seconds of work, as it is estimated, that are done in a second while more of it waits, by class",
+                &["class"],
             )?,
             head_number: exporter.gauge(
                 "nearhead_head_number",
@@ -279,6 +340,7 @@ impl Metrics {
                 "1 if the store of tenants and usage cannot be read or written, 0 if it works",
             )?,
             copying: Arc::default(),
+            newest: NewestPage::default(),
             registry: exporter.registry.clone(),
             #[cfg(test)]
             rows: Arc::clone(&exporter.rows),
@@ -406,59 +468,9 @@ impl Metrics {
         self.notifications.inc_by(count as u64);
     }
 
-    /// All metrics in Prometheus' text format. Counts that are kept elsewhere are copied first.
-    ///
-    /// # Errors
-    /// A metric cannot be written: a defect.
-    pub fn render(
-        &self,
-        readiness: &Readiness,
-        reads: &ReadResources,
-    ) -> Result<String, prometheus::Error> {
-        let _copying = self.copying.lock();
-        let panics = reads.admission.panics().total();
-        self.panics.inc_by(panics.saturating_sub(self.panics.get()));
-        for PermitUse {
-            kind,
-            in_use,
-            available,
-        } in reads.admission.permits()
-        {
-            self.permits_in_use
-                .with_label_values(&[kind])
-                .set(gauge(in_use as u64));
-            self.permits_available
-                .with_label_values(&[kind])
-                .set(gauge(available as u64));
-        }
-        if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
-            copy(&self.state_reads, &counts.reads());
-            copy(&self.state_fetches, &counts.calls());
-        }
-        if readiness.upstreams.is_some() {
-            let gauge = self.header_rules.with_label_values::<&str>(&[]);
-            gauge.set(i64::from(readiness.has_header_rules));
-        }
-        if let Some(snapshot) = readiness.head.load() {
-            self.head_number.set(gauge(snapshot.head().number()));
-        }
-        if let Some(age) = readiness.head_age() {
-            self.head_age_seconds.set(age.as_secs_f64());
-        }
-        self.gather()
-    }
-
-    /// All metrics as they are.
-    pub(crate) fn gather(&self) -> Result<String, prometheus::Error> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
-    }
-}
-
-/// Raises counters to totals that were counted elsewhere, by outcome.
-fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
-    for (outcome, total) in counted {
-        let counter = counters.with_label_values(&[*outcome]);
-        counter.inc_by(total.saturating_sub(counter.get()));
+    /// Handles of the series of one listener's connections.
+    pub(crate) fn of_listener(&self, listener: ListenerKind) -> ListenerMetrics {
+        self.listeners.of(listener)
     }
 }
 

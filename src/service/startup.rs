@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{start_error::StartError, tenant_parts::TenantParts};
 use crate::{
-    access::{Access, SessionCaps},
+    access::{Access, GuessThrottle, SessionCaps},
     admin::FirstAccountToken,
     config::{Config, SourceKind},
     connections::descriptors,
@@ -271,6 +271,7 @@ fn server_state(
         tracker,
         session_caps: SessionCaps::new(most),
         access: tenants.access.clone(),
+        guesses: GuessThrottle::default(),
         tenants: Some(tenants.actor.clone()),
         tenant_store: tenants.store.clone(),
         reads: ReadResources::start(config.pool_threads, state),
@@ -281,6 +282,7 @@ fn server_state(
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,
+            metrics_age_max: config.metrics_max_age,
             trusted_proxies: TrustedProxies::new(&config.trusted_proxies),
             visitor_header: VisitorHeader::generate(),
         },

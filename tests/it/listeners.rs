@@ -110,14 +110,17 @@ fn a_crowd_at_one_listener_does_not_starve_the_others() {
     let admin = server.admin.unwrap();
     let clients = crowd(server.address, 8);
     wait_until("the public listener is full", || {
-        server.metric("nearhead_http_requests_in_flight") == 4.0
+        let evicted = r#"nearhead_strangers_evicted_total{listener="public",reason="slots"}"#;
+        server.metric(evicted) >= 5.0
     });
     for address in [admin, metrics] {
         check("ready", &get(address, "/ready").status, &200);
     }
+    check("a key's holder", &call(&server), &json!("0x539"));
     drop(clients);
     for address in [admin, metrics] {
         let operators = crowd(address, 72);
+        check("in the crowd", &get(address, "/ready").status, &200);
         check("a call", &call(&server), &json!("0x539"));
         for other in [admin, metrics]
             .into_iter()

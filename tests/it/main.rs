@@ -25,6 +25,7 @@
 //! | `tenants` | what keys of a store may do: contracts, and every refusal |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
+//! | `strangers` | connections without an accepted key keep nobody out, guesses of keys are throttled |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `commands` | `nearhead key`, `tenant` and `admin`, on a data folder and on a running service |
 //! | `setup` | the sources of the vectors, and their digests |
@@ -82,6 +83,8 @@ mod setup;
 mod shutdown;
 #[cfg(feature = "all-tests")]
 mod slow_clients;
+#[cfg(feature = "all-tests")]
+mod strangers;
 mod tenants;
 mod tidy;
 #[cfg(feature = "all-tests")]

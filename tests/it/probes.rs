@@ -6,7 +6,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use actix::Addr;
 use actix_web::{App, test};
 use nearhead::{
-    access::SessionCaps,
+    access::{GuessThrottle, SessionCaps},
     admin,
     http::{ServerSettings, ServerState},
     metrics::Metrics,
@@ -34,6 +34,7 @@ async fn ready(
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1),
         access: access(),
+        guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
         reads: ReadResources::start(1, None),

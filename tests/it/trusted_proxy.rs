@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::SystemTime};
 
 use actix_web::{App, test};
 use nearhead::{
-    access::{Access, AccessSource, ConfiguredKeys, ServiceLimits, SessionCaps},
+    access::{Access, AccessSource, ConfiguredKeys, GuessThrottle, ServiceLimits, SessionCaps},
     http::{self, ServerSettings, ServerState, TrustedProxies},
     metrics::Metrics,
     tenants::StoreState,
@@ -140,6 +140,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         tracker: system.tracker.clone(),
         session_caps: SessionCaps::new(10),
         access: access(),
+        guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
         reads: ReadResources::start(1, None),

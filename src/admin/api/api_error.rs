@@ -118,6 +118,17 @@ impl ApiError {
         this
     };
 
+    /// Clients take too long to read other large answers.
+    pub(in crate::admin) const TOO_MANY_ANSWERS: Self = {
+        let mut this = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_answers",
+            "too many large answers are being read, ask again later or for less",
+        );
+        this.retry_after = Some(Duration::from_secs(1));
+        this
+    };
+
     /// An answer cannot be written: a defect.
     pub(in crate::admin) const INTERNAL: Self = Self::new(
         StatusCode::INTERNAL_SERVER_ERROR,

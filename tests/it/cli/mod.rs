@@ -158,6 +158,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("trusted-block", "7:0x11", "64 hex digits"),
     ("header-rules", "strict", "auto, on or off"),
     ("max-connections", "0", "from 1"),
+    ("connections-per-address", "off", "auto or a whole number"),
 ];
 
 #[test]

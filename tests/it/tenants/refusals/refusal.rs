@@ -50,13 +50,16 @@ const OTHER_TOKEN: (&str, &str, &str) = (
 const IF_LIMITED: (&str, &str, &str) = ("no", "no", "if a rate is limited");
 pub(super) const TOO_MANY_TOKENS: &str =
     "too many tokens of the client's network were not accepted";
+pub(super) const TOO_MANY_GUESSES: &str =
+    "too many keys or secrets of the client's network were not accepted";
 const KEYS_CHANGED: &str = "4401, `the key's public keys have changed`";
 const LIST_CHANGED: &str = "4403, `an allowlist of the key has changed`";
 
 #[rustfmt::skip]
-pub(super) const REFUSALS: [Refusal; 19] = [
+pub(super) const REFUSALS: [Refusal; 20] = [
     refusal("the key is missing, unknown, expired or revoked", "request", (401, -32002, "invalid project id"), BEARER, "4401, `the key was revoked or has expired`"),
     refusal("the secret is missing or wrong", "request", (401, -32002, "invalid project secret"), BEARER, "4401, `the key's secret has changed`"),
+    refusal(TOO_MANY_GUESSES, "request", (429, -32005, "too many project IDs or secrets of this network were not accepted, try again later"), ("no", "yes", "no"), "never"),
     refusal("the token is missing", "request", (401, -32002, "JSON Web Token required, send it in the header Authorization: Bearer"), BEARER, KEYS_CHANGED),
     refusal("the token cannot be read, or no public key has signed it", "request", (401, -32002, "invalid JSON Web Token"), OTHER_TOKEN, KEYS_CHANGED),
     refusal("the token is signed, but a claim is missing or malformed", "request", (401, -32002, "invalid claims of the JSON Web Token, it needs aud and exp"), OTHER_TOKEN, "never"),

@@ -4,7 +4,7 @@ use nearhead_tenants::limits::TenantLimits;
 use serde_json::json;
 
 use super::{
-    refusal::{REFUSALS, Refusal, TOO_MANY_TOKENS, check_response, row},
+    refusal::{REFUSALS, Refusal, TOO_MANY_GUESSES, TOO_MANY_TOKENS, check_response, row},
     scene::{
         CREDENTIALS, Credentials, Presented, Scene, call, narrowed, open, post, seconds,
         shake_hands, with,
@@ -50,10 +50,10 @@ fn requests_and_handshakes_are_refused() {
 }
 
 /// The answer to a client that is refused. One whose network has to wait is at first refused for
-/// its token, by each worker.
+/// its token, by each worker, or for its key.
 fn refused(row: &Refusal, ask: impl Fn() -> Response) -> Response {
     let first = ask();
-    if row.what != TOO_MANY_TOKENS {
+    if ![TOO_MANY_TOKENS, TOO_MANY_GUESSES].contains(&row.what) {
         return first;
     }
     let mut next = std::iter::repeat_with(ask).take(1_000);
@@ -116,6 +116,9 @@ fn refused_clients(scene: &mut Scene) -> Vec<(&'static str, String, Presented)> 
         clients.push((unknown, which.to_owned(), client));
     }
     clients.extend(without_what_stands_beside(scene));
+    // The last one: then every other guess would have to wait.
+    let client = with(Credentials::PathKey, "guessed", None);
+    clients.push((TOO_MANY_GUESSES, "unknown".to_owned(), client));
     clients
 }
 

@@ -1,0 +1,226 @@
+//! An HTTP server: actix's, with slots for connections, and a count of what is no HTTP.
+//!
+//! `actix_web::HttpServer` would drop the error with which a connection ends, so the server is put
+//! together here from the same parts.
+
+use std::{
+    io,
+    net::{IpAddr, TcpListener},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_http::{
+    HttpService,
+    error::{DispatchError, ParseError},
+};
+use actix_server::{Server, ServerBuilder};
+use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, map_config};
+use actix_web::{
+    App, Error,
+    dev::{AppConfig, Extensions},
+    rt::net::TcpStream,
+    web::ServiceConfig,
+};
+use nearhead_tenants::allowlists::Network;
+
+use crate::{
+    access::network_of,
+    config::Config,
+    connections::{SlotLimits, Watch, WatchLimits},
+    limits,
+    metrics::{ListenerKind, Metrics},
+};
+
+/// How many connections a server has, and on how many threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) listener: ListenerKind,
+    pub(super) workers: usize,
+    /// The bounds of each worker.
+    pub(super) slots: SlotLimits,
+    pub(super) grace_seconds: u64,
+}
+
+impl Shape {
+    /// The server for clients.
+    pub(super) fn of_clients(config: &Config) -> Self {
+        let auto = (config.max_connections / 4).max(limits::CONNECTIONS_PER_ADDRESS_MIN);
+        let per_address = match config.connections_per_address.or(auto) {
+            0 => usize::MAX,
+            count => count.div_ceil(config.workers),
+        };
+        Self {
+            listener: ListenerKind::Public,
+            workers: config.workers,
+            slots: SlotLimits {
+                // Rounded down, so that all workers together stay within the limit.
+                slots: (config.max_connections / config.workers).max(1),
+                strangers_per_network: per_address,
+            },
+            grace_seconds: config.shutdown_grace.as_secs(),
+        }
+    }
+
+    /// A server for operators.
+    pub(super) fn of_operators(config: &Config, listener: ListenerKind) -> Self {
+        Self {
+            listener,
+            workers: 1,
+            slots: SlotLimits {
+                slots: limits::OPERATOR_CONNECTIONS_MAX,
+                strangers_per_network: usize::MAX,
+            },
+            grace_seconds: config.shutdown_grace.min(limits::OPERATOR_GRACE).as_secs(),
+        }
+    }
+}
+
+/// What a server is configured with.
+#[derive(Clone, Debug)]
+pub(super) struct HttpServer {
+    shape: Shape,
+    keep_alive: Duration,
+    header_timeout: Duration,
+    /// Their connections are not counted by address: each has those of many clients.
+    proxies: Arc<[Network]>,
+    metrics: Metrics,
+}
+
+impl HttpServer {
+    pub(super) fn new(config: &Config, shape: Shape, metrics: &Metrics) -> Self {
+        Self {
+            shape,
+            keep_alive: config.keep_alive,
+            header_timeout: config.header_timeout,
+            proxies: config.trusted_proxies.as_slice().into(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// A server that begins when it is polled. `routes` adds the routes to the application of a
+    /// worker, whose connections the watch watches.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(super) fn listen(
+        self,
+        listener: TcpListener,
+        routes: impl Fn(&mut ServiceConfig, &Rc<Watch>) + Clone + Send + 'static,
+    ) -> io::Result<Server> {
+        let builder = ServerBuilder::default()
+            .workers(self.shape.workers)
+            .max_concurrent_connections(self.shape.slots.slots)
+            .shutdown_timeout(self.shape.grace_seconds)
+            .disable_signals();
+        let stopping = builder.graceful_shutdown_signal();
+        let serve = move || {
+            let watch = self.watch();
+            let app = App::new().configure(|config| routes(config, &watch));
+            let app = app
+                .into_factory()
+                .map_err(|error: Error| error.error_response());
+            let stopping = stopping.clone();
+            let this = self.clone();
+            let metrics = self.metrics.clone();
+            HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let stopping = stopping.clone();
+                    async move { stopping.notified().await }
+                })
+                .keep_alive(self.keep_alive)
+                .client_request_timeout(self.header_timeout)
+                .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
+                .tcp_nodelay(true)
+                .on_connect_ext(move |stream: &TcpStream, data: &mut Extensions| {
+                    data.insert(watch.connect(stream, this.network_of(stream)));
+                })
+                .finish(map_config(app, |()| AppConfig::default()))
+                .tcp()
+                .map_err(move |error| ended(&error, &metrics))
+        };
+        Ok(builder.listen("nearhead", listener, serve)?.run())
+    }
+
+    /// The watch over the connections of a worker, on the current thread.
+    fn watch(&self) -> Rc<Watch> {
+        let limits = WatchLimits {
+            idle_max: self.keep_alive + self.header_timeout,
+            slots: self.shape.slots,
+        };
+        Watch::start(limits, self.shape.listener, &self.metrics)
+    }
+
+    /// What the connections of this client are counted by; `None` if they are not.
+    fn network_of(&self, stream: &TcpStream) -> Option<IpAddr> {
+        // Without an address, the client is gone already.
+        let peer = stream.peer_addr().ok()?.ip();
+        let is_proxy = self.proxies.iter().any(|proxies| proxies.contains(peer));
+        (!is_proxy).then(|| network_of(peer))
+    }
+}
+
+/// Counts and logs why a connection ended, unless its client just left. actix logs all of it as
+/// errors, which strangers could fill the log with: `logging` leaves that out.
+fn ended(error: &DispatchError, metrics: &Metrics) {
+    match error {
+        DispatchError::Parse(ParseError::Io(_)) | DispatchError::Io(_) => {}
+        DispatchError::Parse(error) => {
+            metrics.unparsable_requests.inc();
+            tracing::debug!(%error, "what a client sent is no HTTP request");
+        }
+        DispatchError::InternalError | DispatchError::Body(_) | DispatchError::Upgrade => {
+            tracing::error!(%error, "a connection ended by a defect");
+        }
+        _ => tracing::debug!(%error, "a connection ended"),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::config::Cap;
+
+    #[test]
+    fn workers_share_the_connections() {
+        for (connections, per_address, workers, slots, strangers) in [
+            (9, Cap::Auto, 4, 2, 16),
+            (8, Cap::Auto, 4, 2, 16),
+            (3, Cap::Auto, 4, 1, 16),
+            (200, Cap::Auto, 1, 200, 64),
+            (1_000, Cap::Auto, 1, 1_000, 250),
+            (65_536, Cap::Auto, 2, 32_768, 8_192),
+            (200, Cap::Of(7), 2, 100, 4),
+            (200, Cap::Of(0), 2, 100, usize::MAX),
+        ] {
+            let config = Config {
+                max_connections: connections,
+                connections_per_address: per_address,
+                workers,
+                ..Config::default()
+            };
+            let found = Shape::of_clients(&config).slots;
+            assert_eq!(found.slots, slots, "{connections} {workers}");
+            let case = format!("{connections} {per_address:?} {workers}");
+            assert_eq!(found.strangers_per_network, strangers, "{case}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_no_http_is_counted() {
+        let metrics = Metrics::new([]).unwrap();
+        let gone = || std::io::ErrorKind::ConnectionReset.into();
+        for (error, counted) in [
+            (DispatchError::Parse(ParseError::Method), 1),
+            (DispatchError::Parse(ParseError::TooLarge), 2),
+            (DispatchError::Parse(ParseError::Io(gone())), 2),
+            (DispatchError::Io(gone()), 2),
+            (DispatchError::DisconnectTimeout, 2),
+        ] {
+            ended(&error, &metrics);
+            assert_eq!(metrics.unparsable_requests.get(), counted, "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Metrics of the connections of one listener.
+
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+
+use super::exporter::Exporter;
+
+/// A listener, as the metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListenerKind {
+    /// For clients.
+    Public,
+    /// For operators.
+    Admin,
+    /// For metrics and probes alone.
+    Metrics,
+}
+
+impl ListenerKind {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Admin => "admin",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+/// Why a connection without an accepted key is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EvictionReason {
+    /// The slots for connections run out.
+    Slots,
+    /// Its address has as many such connections as it may have.
+    Address,
+    /// It was idle for too long while the slots run out.
+    Idle,
+}
+
+impl EvictionReason {
+    const ALL: [Self; 3] = [Self::Slots, Self::Address, Self::Idle];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Slots => "slots",
+            Self::Address => "address",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// The series of all listeners.
+#[derive(Clone, Debug)]
+pub(super) struct ListenersMetrics {
+    /// `nearhead_connections{listener, key}`.
+    connections: IntGaugeVec,
+    /// `nearhead_strangers_evicted_total{listener, reason}`.
+    evicted: IntCounterVec,
+}
+
+/// Handles of one listener's series.
+#[derive(Clone, Debug)]
+pub(crate) struct ListenerMetrics {
+    /// Open connections without an accepted key.
+    pub(crate) strangers: IntGauge,
+    /// Open connections on which a key was accepted.
+    pub(crate) accepted: IntGauge,
+    /// Connections that were closed, by reason.
+    evicted: [IntCounter; EvictionReason::ALL.len()],
+}
+
+impl ListenersMetrics {
+    pub(super) fn new(exporter: &Exporter) -> Result<Self, Error> {
+        Ok(Self {
+            connections: exporter.gauges(
+                "nearhead_connections",
+                "Open connections, by listener, and by whether a key (on the admin listener: a login or token) was accepted on them: accepted or none",
+                &["listener", "key"],
+            )?,
+            evicted: exporter.counters(
+                "nearhead_strangers_evicted_total",
+                "Connections without an accepted key that were closed, by listener and reason: slots (another connection got the slot), address (over --connections-per-address), idle (for too long while slots run out)",
+                &["listener", "reason"],
+            )?,
+        })
+    }
+
+    pub(super) fn of(&self, listener: ListenerKind) -> ListenerMetrics {
+        let listener = listener.label();
+        let open = |key| self.connections.with_label_values(&[listener, key]);
+        ListenerMetrics {
+            strangers: open("none"),
+            accepted: open("accepted"),
+            evicted: EvictionReason::ALL
+                .map(|reason| self.evicted.with_label_values(&[listener, reason.label()])),
+        }
+    }
+}
+
+impl ListenerMetrics {
+    /// Counts a connection that is closed.
+    pub(crate) fn evicted(&self, reason: EvictionReason) {
+        self.evicted[reason as usize].inc();
+    }
+}
