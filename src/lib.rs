@@ -29,6 +29,7 @@
 //! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes without details, the access log | `crate::admin`, `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
 //! | [`admin`] | what operators see and do: metrics, the details of the probes, the API of administration, pages | `crate::config`, `crate::service`, `crate::feed`, `crate::ws`, `rpc::methods` |
+//! | `memory` | what the memory of the process allows | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
 //! | `connections` | notices clients that leave or are too slow; decides whose connection goes when slots run out; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
@@ -67,7 +68,7 @@
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
+//! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); what other threads want to be ended (`connections::evictions`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
@@ -89,6 +90,7 @@ pub mod http;
 pub mod limits;
 mod listeners;
 pub mod logging;
+mod memory;
 pub mod metrics;
 pub mod progress;
 mod relative_time;

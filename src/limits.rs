@@ -180,9 +180,34 @@ pub(crate) const STORAGE_KEYS_MAX: usize = 1_024;
 /// takes a hundredth of it; a longer query is cancelled, because the client has probably gone.
 pub(crate) const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
-/// Longest time that a reply keeps its admission permits while it is written, so that slow clients
-/// do not use up the permits. After that, the reply continues without them.
-pub(crate) const WRITE_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Smallest and largest budget of `--reply-bytes` that is chosen by itself, a sixteenth of the
+/// memory in between.
+pub(crate) const REPLY_BYTES_AUTO_MIN: usize = 64 << 20;
+
+/// See [`REPLY_BYTES_AUTO_MIN`].
+pub(crate) const REPLY_BYTES_AUTO_MAX: usize = 1 << 30;
+
+/// Percent of the memory limit from which on heavy queries and large replies are refused.
+pub(crate) const MEMORY_SHORT_PERCENT: u64 = 90;
+
+/// Percent of the memory limit from which on replies of slow clients end.
+pub(crate) const MEMORY_CRITICAL_PERCENT: u64 = 95;
+
+/// Percent of ten seconds in which some tasks waited for memory (PSI), from which on it counts as
+/// short.
+pub(crate) const MEMORY_WAIT_SOME_PERCENT: f64 = 40.0;
+
+/// Percent of ten seconds in which all tasks waited for memory (PSI), from which on it counts as
+/// used up.
+pub(crate) const MEMORY_WAIT_ALL_PERCENT: f64 = 20.0;
+
+/// Smallest memory of a reply, in bytes, that is charged to `--reply-bytes` until its client has
+/// taken it. A smaller one fits into the buffers that the kernel has for every connection.
+pub(crate) const CHARGED_REPLY_BYTES_MIN: usize = 16 << 10;
+
+/// Longest time that a reply which is compressed keeps others from being compressed, if its client
+/// reads slowly. After that, it counts no more.
+pub(crate) const COMPRESSION_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time that a client may take for the next part of a reply. A part is [`CHUNK_BYTES`], and
 /// the kernel accepts the next one when half of [`UNSENT_BYTES`] is sent. A slower client holds

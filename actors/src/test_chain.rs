@@ -60,7 +60,7 @@ impl Chain {
         for block in blocks {
             window.apply(block).unwrap();
         }
-        let resources = ReadResources::start(1, None);
+        let resources = ReadResources::start(1, 1 << 20, None);
         Self {
             worker: Worker::start(&resources),
             resources,

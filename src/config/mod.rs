@@ -295,6 +295,12 @@ options! {
     /// has not read; further ones wait until it reads
     "session-bytes" session_bytes: usize = limits::SESSION_BYTES_MAX,
         "BYTES", "a whole number from 524288 to 1073741824", |text| whole(text, 1 << 19, 1 << 30);
+    /// Memory in bytes for large replies until their clients have taken them, shared among tenants.
+    /// When it runs short, the slowest clients of the tenant that holds most lose their replies.
+    /// auto is a sixteenth of the memory of the machine or the cgroup, from 64 MiB to 1 GiB
+    "reply-bytes" reply_bytes: Cap = Cap::Auto,
+        "BYTES", "auto or a whole number from 1048576 to 1099511627776",
+        |text| cap(text, 1 << 20, 1 << 40);
     /// Age of the head from which it is stale, which `/ready` and eth_syncing report. auto is ten
     /// block times and at least 30s; off is for chains that make blocks on demand. Source files and
     /// a dev chain with block time 0 are never stale

@@ -1,7 +1,7 @@
 //! One accepted connection: whether its client is still there, and how to end it.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::{Future, poll_fn},
     mem::MaybeUninit,
     net::Shutdown,
@@ -18,7 +18,12 @@ use rustix::{
 use socket2::SockRef;
 use tokio::time::{Sleep, sleep};
 
-use super::{clock::Tick, slot::Slot};
+use super::{
+    clock::Tick,
+    evictions::{Evictable, Eviction, Evictions},
+    held_reply::HeldReply,
+    slot::Slot,
+};
 use crate::{access::LastKey, limits::HALF_CLOSED_GRACE};
 
 /// A connection's socket, and its phase as the watch sees it.
@@ -32,6 +37,9 @@ pub(crate) struct Connection {
     pub(super) since: Cell<Tick>,
     pub(super) is_watched: Cell<bool>,
     pub(super) slot: Slot<Weak<Self>>,
+    evictions: Rc<Evictions>,
+    /// The reply whose last bytes may not be sent yet.
+    unsent: RefCell<Option<HeldReply>>,
     /// The key that was presented last.
     pub(crate) last_key: LastKey,
 }
@@ -53,17 +61,19 @@ impl Connection {
     /// A connection that has no slot.
     #[cfg(test)]
     pub(crate) fn of(socket: RawFd) -> Self {
-        Self::new(socket, Slot::none())
+        Self::new(socket, Slot::none(), Rc::default())
     }
 
     /// A connection with this slot.
-    pub(super) fn new(socket: RawFd, slot: Slot<Weak<Self>>) -> Self {
+    pub(super) fn new(socket: RawFd, slot: Slot<Weak<Self>>, evictions: Rc<Evictions>) -> Self {
         Self {
             socket,
             phase: Cell::new(Phase::Idle),
             since: Cell::new(0),
             is_watched: Cell::new(false),
             slot,
+            evictions,
+            unsent: RefCell::default(),
             last_key: LastKey::default(),
         }
     }
@@ -71,6 +81,32 @@ impl Connection {
     /// Records that a key was accepted on this connection, which is no stranger from now on.
     pub(crate) fn accepted(&self) {
         self.slot.accepted();
+    }
+
+    /// Keeps a reply whose last bytes were passed on, until the kernel has them.
+    pub(super) fn keep_until_sent(&self, reply: HeldReply) {
+        *self.unsent.borrow_mut() = Some(reply);
+        self.has_unsent();
+    }
+
+    /// Whether the last bytes of a reply wait for the client to read. If not, the reply holds
+    /// nothing from now on.
+    pub(super) fn has_unsent(&self) -> bool {
+        let mut unsent = self.unsent.borrow_mut();
+        // The connection writes as soon as it can.
+        if unsent.is_some() && self.is_ready_for(PollFlags::OUT).unwrap_or(true) {
+            *unsent = None;
+        }
+        unsent.is_some()
+    }
+
+    /// Ends a reply whose memory others need: cuts the connection, unless the client has taken the
+    /// reply meanwhile.
+    pub(super) fn evict_reply(&self) {
+        let is_passed_on = self.unsent.borrow().is_some();
+        if !is_passed_on || self.has_unsent() {
+            self.cut();
+        }
     }
 
     /// Whether the client has closed its side and everything it sent was read.
@@ -133,6 +169,15 @@ impl ConnectionHandle {
     /// `None` if the connection is gone or the check fails.
     fn is_ready_for(&self, events: PollFlags) -> Option<bool> {
         self.0.upgrade()?.is_ready_for(events).ok()
+    }
+
+    /// Registers how something on this connection is ended from another thread; `None` if the
+    /// connection is gone.
+    pub(crate) fn on_eviction(
+        &self,
+        end: impl FnOnce() + 'static,
+    ) -> Option<(Eviction, Evictable)> {
+        Some(self.0.upgrade()?.evictions.register(end))
     }
 
     /// Ends the connection at once.

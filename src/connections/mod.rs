@@ -9,6 +9,8 @@
 //! | `slots` | who has to go when the slots run out |
 //! | `strangers` | connections without an accepted key, in the order in which they have to go |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
+//! | `evictions` | ends what holds memory for clients, from any thread |
+//! | `held_reply` | the memory of a reply until its client has taken it |
 //! | `clock` | a clock of whole seconds |
 //! | `socket_pair` | tests: a connection |
 //! | [`descriptors`] | how many connections the process may open |
@@ -17,6 +19,8 @@ mod body_budget;
 mod clock;
 mod connection;
 pub(crate) mod descriptors;
+mod evictions;
+mod held_reply;
 mod slot;
 mod slots;
 #[cfg(test)]
@@ -27,6 +31,7 @@ mod watch;
 pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::{Tick, every, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
+pub(crate) use held_reply::HeldReply;
 pub(crate) use slots::SlotLimits;
 pub(crate) use watch::{Answering, Watch, WatchLimits};
 

@@ -13,11 +13,14 @@ use std::{
 };
 
 use actix_web::rt::net::TcpStream;
+use nearhead_actors::admission::ReplyCharge;
 use socket2::SockRef;
 
 use super::{
     clock::{Tick, every_second},
     connection::{Connection, ConnectionHandle, Phase},
+    evictions::Evictions,
+    held_reply::HeldReply,
     slot::{SharedSlots, Slot},
     slots::SlotLimits,
 };
@@ -34,6 +37,7 @@ pub(crate) struct Watch {
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
     slots: Rc<SharedSlots<Weak<Connection>>>,
+    evictions: Rc<Evictions>,
     metrics: Metrics,
 }
 
@@ -64,18 +68,25 @@ impl Watch {
         listener: ListenerKind,
         metrics: &Metrics,
     ) -> Rc<Self> {
-        let this = Rc::new(Self::new(limits, listener, metrics));
+        let evictions = Evictions::start();
+        let this = Rc::new(Self::new(limits, listener, metrics, evictions));
         let watch = Rc::downgrade(&this);
         every_second(watch, Self::tick);
         this
     }
 
-    fn new(limits: WatchLimits, listener: ListenerKind, metrics: &Metrics) -> Self {
+    fn new(
+        limits: WatchLimits,
+        listener: ListenerKind,
+        metrics: &Metrics,
+        evictions: Rc<Evictions>,
+    ) -> Self {
         Self {
             now: Cell::new(0),
             connections: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, metrics.of_listener(listener)),
+            evictions,
             metrics: metrics.clone(),
         }
     }
@@ -93,7 +104,8 @@ impl Watch {
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
         evict(&self.slots.make_room(network));
         let slot = Slot::of(&self.slots);
-        let connection = Rc::new(Connection::new(stream.as_raw_fd(), slot));
+        let evictions = Rc::clone(&self.evictions);
+        let connection = Rc::new(Connection::new(stream.as_raw_fd(), slot, evictions));
         let stranger = Rc::downgrade(&connection);
         connection.slot.take(stranger, network, self.now.get());
         connection
@@ -107,6 +119,7 @@ impl Watch {
                 .borrow_mut()
                 .push(Rc::downgrade(connection));
         }
+        connection.has_unsent();
         self.set_phase(connection, Phase::Answering);
         Answering {
             watch: Rc::clone(self),
@@ -135,6 +148,7 @@ impl Watch {
             // The second in which the phase began does not count.
             let passed = now.wrapping_sub(connection.since.get()).saturating_sub(1);
             let is_overdue = match connection.phase.get() {
+                Phase::Idle if connection.has_unsent() => passed >= WRITING_MAX,
                 Phase::Idle => passed >= self.idle_max,
                 Phase::Writing => passed >= WRITING_MAX,
                 // The socket reports no event for a close that came with the request.
@@ -169,6 +183,22 @@ impl Answering {
         self.watch.set_phase(&self.connection, Phase::Writing);
     }
 
+    /// A reply that holds memory. Its connection is cut when others need that.
+    pub(crate) fn holds(&self, charge: ReplyCharge) -> HeldReply {
+        let connection = Rc::downgrade(&self.connection);
+        let end = move || {
+            if let Some(connection) = connection.upgrade() {
+                connection.evict_reply();
+            }
+        };
+        HeldReply::new(charge, self.watch.evictions.register(end))
+    }
+
+    /// Keeps a reply whose last bytes were passed on, until the kernel has them.
+    pub(crate) fn keep_until_sent(&self, reply: HeldReply) {
+        self.connection.keep_until_sent(reply);
+    }
+
     /// Hands the connection over to a session, which has its own clock.
     pub(crate) fn becomes_session(&self) -> ConnectionHandle {
         self.watch.set_phase(&self.connection, Phase::Session);
@@ -188,9 +218,12 @@ impl Drop for Answering {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::{
-        io::{ErrorKind, Read as _},
+        io::{ErrorKind, Read as _, Write as _},
         net::{Shutdown, TcpStream},
+        time::Instant,
     };
+
+    use nearhead_actors::{admission::ReplyBudget, share::Share};
 
     use super::*;
     use crate::connections::socket_pair;
@@ -215,7 +248,12 @@ mod tests {
             idle_max: Duration::from_secs(idle_max.into()),
             slots: SlotLimits::NONE,
         };
-        Rc::new(Watch::new(limits, ListenerKind::Public, &metrics))
+        Rc::new(Watch::new(
+            limits,
+            ListenerKind::Public,
+            &metrics,
+            Rc::default(),
+        ))
     }
 
     #[test]
@@ -275,7 +313,12 @@ mod tests {
                 strangers_per_network: 2,
             },
         };
-        let watch = Rc::new(Watch::new(limits, ListenerKind::Public, &metrics));
+        let watch = Rc::new(Watch::new(
+            limits,
+            ListenerKind::Public,
+            &metrics,
+            Rc::default(),
+        ));
         let open = metrics.of_listener(ListenerKind::Public);
         let counts = || (open.strangers.get(), open.accepted.get());
         let (mut holder, held) = connect(&watch, None);
@@ -313,7 +356,12 @@ mod tests {
                 strangers_per_network: 2,
             },
         };
-        let watch = Rc::new(Watch::new(limits, ListenerKind::Public, &metrics));
+        let watch = Rc::new(Watch::new(
+            limits,
+            ListenerKind::Public,
+            &metrics,
+            Rc::default(),
+        ));
         let network = |text: &str| Some(crate::access::network_of(text.parse().unwrap()));
         let (mut other, _other) = connect(&watch, network("2001:db8:0:1::1"));
         let (mut uncounted, _uncounted) = connect(&watch, None);
@@ -329,6 +377,31 @@ mod tests {
         let open = clients.each_mut().map(|(client, _)| is_open(client));
         assert_eq!(open, [false, true, true]);
         assert!(is_open(&mut next));
+    }
+
+    #[test]
+    fn a_reply_is_held_until_the_kernel_has_its_last_bytes() {
+        let (mut client, mut server) = socket_pair();
+        server.set_nonblocking(true).unwrap();
+        let budget = ReplyBudget::new(100);
+        let connection = Rc::new(Connection::of(server.as_raw_fd()));
+        let watch = watch(60);
+        let hold = || {
+            let answering = watch.answering(&connection);
+            let charge = budget.charge(Share::default(), 7, Instant::now()).unwrap();
+            let reply = answering.holds(charge);
+            answering.keep_until_sent(reply);
+        };
+        hold();
+        watch.tick();
+        assert_eq!(budget.usage().used, 0, "the socket takes more");
+        while server.write(&[0; 1 << 16]).is_ok() {}
+        hold();
+        for _ in 0..WRITING_MAX {
+            watch.tick();
+        }
+        assert_eq!(budget.usage().used, 7);
+        assert!(is_cut_after(1, &watch, &mut client), "it reads nothing");
     }
 
     #[test]

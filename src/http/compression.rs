@@ -11,7 +11,7 @@ use actix_web::{
         header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
     },
 };
-use nearhead_actors::admission::Permit;
+use nearhead_actors::admission::ReplyCharge;
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
@@ -38,7 +38,7 @@ impl Compression {
         request: &HttpRequest,
         status: StatusCode,
         json: Json,
-        mut permits: Vec<Permit>,
+        charge: Option<ReplyCharge>,
         answering: Option<Answering>,
     ) -> HttpResponse {
         let wanted = (json.len() >= COMPRESS_BYTES_MIN)
@@ -49,10 +49,10 @@ impl Compression {
             Some((encoding, permit))
         });
         let Some((encoding, permit)) = admitted else {
-            return HttpResponse::with_body(status, ReplyBody::boxed(json, permits, answering));
+            return HttpResponse::with_body(status, ReplyBody::boxed(json, charge, answering));
         };
-        permits.push(permit);
-        HttpResponse::with_body(status, ReplyBody::new(json, permits, answering))
+        let body = ReplyBody::new(json, charge, answering).compressed_by(permit);
+        HttpResponse::with_body(status, body)
             .map_body(|head, body| BoxBody::new(Encoder::response(encoding, head, body)))
     }
 }

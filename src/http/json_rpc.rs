@@ -158,11 +158,10 @@ impl WorkerState {
             add_remaining(headers, remaining);
             return response;
         };
-        let permits = answer.permits.and_then(|permits| permits.batch);
-        let permits = permits.into_iter().collect();
+        let charge = answer.permits.and_then(|permits| permits.reply);
         let mut response = self
             .compression
-            .response(request, status, json, permits, answering);
+            .response(request, status, json, charge, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);
         add_remaining(headers, remaining);

@@ -32,7 +32,7 @@ const CHALLENGE_OTHER_TOKEN: HeaderValue =
 /// A response with this status and a JSON-RPC error as its body.
 pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> HttpResponse {
     let json = Answer::error(NULL_ID, error).json.unwrap_or(Json::NULL);
-    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, Vec::new(), None));
+    let mut response = HttpResponse::with_body(status, ReplyBody::boxed(json, None, None));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

@@ -12,13 +12,13 @@ use actix_web::{
     rt,
 };
 use bytes::Bytes;
-use nearhead_actors::admission::Permit;
+use nearhead_actors::admission::{Permit, ReplyCharge};
 use nearhead_chain::json::{Json, Piece, Truncated};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    connections::Answering,
-    limits::{CHUNK_BYTES, WRITE_PERMIT_TIMEOUT},
+    connections::{Answering, HeldReply},
+    limits::{CHUNK_BYTES, COMPRESSION_PERMIT_TIMEOUT},
 };
 
 /// JSON of known length, passed to the connection in chunks of at most [`CHUNK_BYTES`].
@@ -27,33 +27,38 @@ pub(super) struct ReplyBody {
     len: u64,
     current: Option<Piece>,
     rest: vec::IntoIter<Piece>,
-    lease: Option<Lease>,
+    held: Option<HeldReply>,
+    compression: Option<CompressionPermit>,
     answering: Option<Answering>,
 }
 
-/// Permits that are released with the last chunk, when the client goes away, or when it takes too
+/// A permit that is released with the last chunk, when the client goes away, or when it takes too
 /// long to read.
 #[derive(Debug)]
-struct Lease(#[expect(dead_code, reason = "dropping it ends the lease")] oneshot::Sender<()>);
+struct CompressionPermit(
+    #[expect(dead_code, reason = "dropping it releases the permit")] oneshot::Sender<()>,
+);
 
-impl Lease {
-    fn new(permits: Vec<Permit>) -> Option<Self> {
-        if permits.is_empty() {
-            return None;
-        }
+impl CompressionPermit {
+    fn new(permit: Permit) -> Self {
         let (ends, ended) = oneshot::channel();
         rt::spawn(async move {
-            let _permits = permits;
-            // The lease ends in either case.
-            let _ = timeout(WRITE_PERMIT_TIMEOUT, ended).await;
+            let _permit = permit;
+            // It is released in either case.
+            let _ = timeout(COMPRESSION_PERMIT_TIMEOUT, ended).await;
         });
-        Some(Self(ends))
+        Self(ends)
     }
 }
 
 impl ReplyBody {
-    /// A body that keeps `permits` in a [`Lease`], and reports each chunk to the watch.
-    pub(super) fn new(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> Self {
+    /// A body that holds what it is charged for until the client has taken it, and reports each
+    /// chunk to the watch.
+    pub(super) fn new(
+        json: Json,
+        charge: Option<ReplyCharge>,
+        answering: Option<Answering>,
+    ) -> Self {
         let len = json.len() as u64;
         let (current, rest) = match json {
             Json::One(piece) => (Some(piece), Vec::new()),
@@ -63,20 +68,45 @@ impl ReplyBody {
             len,
             current,
             rest: rest.into_iter(),
-            lease: Lease::new(permits),
+            held: charge.map(|charge| match &answering {
+                Some(answering) => answering.holds(charge),
+                None => HeldReply::without_connection(charge),
+            }),
+            compression: None,
             answering,
         }
     }
 
+    /// The same body, which is compressed with this permit.
+    pub(super) fn compressed_by(self, permit: Permit) -> Self {
+        Self {
+            compression: Some(CompressionPermit::new(permit)),
+            ..self
+        }
+    }
+
+    /// Called when everything was passed on.
+    fn end(&mut self) {
+        self.compression = None;
+        let held = self.held.take();
+        if let Some((answering, held)) = self.answering.take().zip(held) {
+            answering.keep_until_sent(held);
+        }
+    }
+
     /// The body in its cheapest form: a single small slice needs no chunks.
-    pub(super) fn boxed(json: Json, permits: Vec<Permit>, answering: Option<Answering>) -> BoxBody {
+    pub(super) fn boxed(
+        json: Json,
+        charge: Option<ReplyCharge>,
+        answering: Option<Answering>,
+    ) -> BoxBody {
         match json {
             Json::One(Piece::Own(slice) | Piece::Shared(slice))
-                if slice.len() <= CHUNK_BYTES && permits.is_empty() =>
+                if slice.len() <= CHUNK_BYTES && charge.is_none() =>
             {
                 BoxBody::new(slice)
             }
-            json => BoxBody::new(Self::new(json, permits, answering)),
+            json => BoxBody::new(Self::new(json, charge, answering)),
         }
     }
 }
@@ -99,8 +129,7 @@ impl MessageBody for ReplyBody {
                 current => match this.rest.next() {
                     Some(next) => *current = Some(next),
                     None => {
-                        this.lease = None;
-                        this.answering = None;
+                        this.end();
                         return Poll::Ready(None);
                     }
                 },
@@ -109,6 +138,9 @@ impl MessageBody for ReplyBody {
         // The connection asks for a chunk when the last one has left its buffer.
         if let Some(answering) = &this.answering {
             answering.took();
+        }
+        if let Some(held) = &this.held {
+            held.progressed();
         }
         Poll::Ready(Some(piece.take(CHUNK_BYTES)))
     }
@@ -142,7 +174,7 @@ mod tests {
             Bytes::from_static(b"}"),
         ];
         let shared = pieces.iter().cloned().map(Piece::Shared).collect();
-        let body = ReplyBody::new(Json::Many(shared), Vec::new(), None);
+        let body = ReplyBody::new(Json::Many(shared), None, None);
         assert_eq!(body.size(), BodySize::Sized(4 + large.len() as u64 + 1));
         let chunks = chunks(body);
         assert!(
@@ -156,6 +188,6 @@ mod tests {
 
     #[test]
     fn an_empty_body_ends_at_once() {
-        assert!(chunks(ReplyBody::new(Json::Many(Vec::new()), Vec::new(), None)).is_empty());
+        assert!(chunks(ReplyBody::new(Json::Many(Vec::new()), None, None)).is_empty());
     }
 }

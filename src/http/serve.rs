@@ -69,9 +69,9 @@ impl WorkerState {
     /// The OpenRPC document. It stays the same while the service runs.
     fn openrpc(&self, request: &HttpRequest) -> HttpResponse {
         let json = Json::shared(self.server.openrpc.clone());
-        let mut response =
-            self.compression
-                .response(request, StatusCode::OK, json, Vec::new(), None);
+        let mut response = self
+            .compression
+            .response(request, StatusCode::OK, json, None, None);
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, content_type);

@@ -1,5 +1,10 @@
 //! Makes metrics and registers each as it is made, so that no declared metric is left unexported.
 
+/// The value of a gauge.
+pub(super) fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
 //! | `listener` | those of the connections of one listener |
+//! | `memory` | those of memory, also of replies that are not taken yet |
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
 //! | `newest_page` | the newest one, which is given for some time |
@@ -12,6 +13,7 @@
 
 mod exporter;
 mod listener;
+mod memory;
 mod newest_page;
 mod outcome;
 mod page;
@@ -22,14 +24,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nearhead_actors::upstream::{Choice, UpstreamState};
+use nearhead_actors::{
+    admission::MemoryLevel,
+    upstream::{Choice, UpstreamState},
+};
 use parking_lot::Mutex;
 use prometheus::{
     CounterVec, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Registry,
 };
 
-use self::{exporter::Exporter, listener::ListenersMetrics, newest_page::NewestPage};
+use self::{
+    exporter::{Exporter, gauge},
+    listener::ListenersMetrics,
+    memory::MemoryMetrics,
+    newest_page::NewestPage,
+};
 pub(crate) use self::{
     listener::{EvictionReason, ListenerKind, ListenerMetrics},
     outcome::Outcome,
@@ -79,6 +89,7 @@ pub struct Metrics {
     pub(crate) slow_clients: IntCounter,
     /// `nearhead_connections` and `nearhead_strangers_evicted_total`.
     listeners: ListenersMetrics,
+    memory: MemoryMetrics,
     /// `nearhead_key_guesses_throttled_total`.
     pub(crate) guesses_throttled: IntCounter,
     /// `nearhead_unparsable_requests_total`: connections that ended because what they sent is no
@@ -214,6 +225,7 @@ impl Metrics {
                 "Connections closed because the client took too long to send or to read",
             )?,
             listeners: ListenersMetrics::new(&exporter)?,
+            memory: MemoryMetrics::new(&exporter)?,
             guesses_throttled: exporter.counter(
                 "nearhead_key_guesses_throttled_total",
                 "Requests and handshakes without an accepted key that were refused with 429, because too many came from their address",
@@ -468,14 +480,15 @@ impl Metrics {
         self.notifications.inc_by(count as u64);
     }
 
+    /// Reports the memory of the process, and what it allows.
+    pub(crate) fn memory(&self, anonymous: u64, limit: Option<u64>, level: MemoryLevel) {
+        self.memory.report(anonymous, limit, level);
+    }
+
     /// Handles of the series of one listener's connections.
     pub(crate) fn of_listener(&self, listener: ListenerKind) -> ListenerMetrics {
         self.listeners.of(listener)
     }
-}
-
-fn gauge(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use nearhead_actors::{
 };
 use prometheus::{IntCounterVec, TextEncoder};
 
-use super::{Metrics, gauge};
+use super::{Metrics, exporter::gauge};
 
 impl Metrics {
     /// As [`Self::render`], but the last page again if it is younger than `age_max`.
@@ -64,6 +64,7 @@ impl Metrics {
         for queue in reads.queues() {
             self.copy_queue(&queue);
         }
+        self.memory.copy_replies(&reads.replies.usage());
         if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
             copy(&self.state_reads, &counts.reads());
             copy(&self.state_fetches, &counts.calls());

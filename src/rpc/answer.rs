@@ -1,6 +1,6 @@
 //! Writes responses: the start of the envelope, slices encoded at ingest, a closing brace.
 
-use nearhead_actors::admission::Permit;
+use nearhead_actors::admission::{Permit, ReplyCharge};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use super::{error::RpcError, price::MINIMUM_UNITS};
@@ -40,8 +40,8 @@ const _: () = assert!(size_of::<Answer>() <= ANSWER_BYTES_MAX);
 /// What an answer holds until the client has taken it.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerPermits {
-    /// For the memory of a batch's answer.
-    pub(crate) batch: Option<Permit>,
+    /// For the memory of a large reply.
+    pub(crate) reply: Option<ReplyCharge>,
     /// Of a session, for a large answer.
     pub(crate) large_answer: Option<Permit>,
 }
@@ -119,12 +119,12 @@ impl Answer {
 
     /// The same answer, which holds these permits until the client has taken it.
     #[inline]
-    pub(crate) fn holding(self, batch: Option<Permit>, large_answer: Option<Permit>) -> Self {
-        if batch.is_none() && large_answer.is_none() {
+    pub(crate) fn holding(self, reply: Option<ReplyCharge>, large_answer: Option<Permit>) -> Self {
+        if reply.is_none() && large_answer.is_none() {
             return self;
         }
         let mut permits = self.permits.unwrap_or_default();
-        permits.batch = permits.batch.or(batch);
+        permits.reply = permits.reply.or(reply);
         permits.large_answer = permits.large_answer.or(large_answer);
         Self {
             permits: Some(permits),

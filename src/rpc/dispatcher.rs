@@ -29,7 +29,10 @@ use super::{
 };
 use crate::{
     access::{ActiveKey, MethodSet, Now},
-    limits::{BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, JOINED_ITEM_BYTES_MAX},
+    limits::{
+        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_REPLY_BYTES_MIN, CHUNK_BYTES,
+        JOINED_ITEM_BYTES_MAX,
+    },
     metrics::{Metrics, Outcome},
     tenants::UsageMeter,
 };
@@ -162,13 +165,39 @@ impl Dispatcher {
             keys: Cell::new(0),
             contracts: ContractCheck::new(&key.record.settings.allow),
         };
+        let id = envelope.id();
         let answer = match envelope {
             Envelope::Single(call) => self.answer_single(&context, call, received).await,
             // Boxed, so that the future of a single request is not as large as a batch's.
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
-        answer.holding(None, large_answer)
+        self.charge_reply(key, id, answer, received)
+            .holding(None, large_answer)
+    }
+
+    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it. A
+    /// small one is in the kernel's hands at once.
+    fn charge_reply(
+        &self,
+        key: &ActiveKey,
+        id: &str,
+        answer: Answer,
+        received: Received,
+    ) -> Answer {
+        let bytes = answer.json.as_ref().map_or(0, reply_bytes);
+        if bytes < CHARGED_REPLY_BYTES_MIN {
+            return answer;
+        }
+        let replies = &self.worker.resources().replies;
+        let share = key.tenant.call_budget.share();
+        match replies.charge(share, bytes, Instant::now()) {
+            Ok(charge) => answer.holding(Some(charge), None),
+            Err(error) => {
+                let error = RpcError::from_query(error, QuerySubject::Blocks);
+                self.refuse_answered(key, id, &error, answer.units, received)
+            }
+        }
     }
 
     fn panics(&self) -> &Panics {
@@ -341,25 +370,19 @@ impl Dispatcher {
                     if is_full {
                         writer.error(id, &RpcError::ResponseTooLarge);
                     } else if writer.result(id, json, len).is_err() {
-                        return self.refuse_answered(
-                            context.key,
-                            RpcError::Internal,
-                            units,
-                            received,
-                        );
+                        let error = RpcError::Internal;
+                        let key = context.key;
+                        return self.refuse_answered(key, NULL_ID, &error, units, received);
                     }
                 }
                 Err(error) => writer.error(id, &error),
             }
         }
-        let Ok(permit) = self.worker.resources().admission.admit_batch(writer.held()) else {
-            return self.refuse_answered(context.key, RpcError::Unavailable, units, received);
-        };
         let json = (writer.len() > 0).then(|| {
             writer.text("]");
             writer.finish()
         });
-        Answer::ok("batch", units, json).holding(permit, None)
+        Answer::ok("batch", units, json)
     }
 
     /// Runs a request without an id if it has an effect, and returns its units. Only
@@ -382,16 +405,18 @@ impl Dispatcher {
         units
     }
 
-    /// The answer to a batch that fails once its items are answered and counted, for their units.
+    /// The answer to a body that is refused once its items are answered and counted, for their
+    /// units.
     fn refuse_answered(
         &self,
         key: &ActiveKey,
-        error: RpcError,
+        id: &str,
+        error: &RpcError,
         units: u64,
         received: Received,
     ) -> Answer {
         let rest = received.minimum_units().saturating_sub(units);
-        let mut answer = self.refuse(key, NULL_ID, &error, rest, received);
+        let mut answer = self.refuse(key, id, error, rest, received);
         answer.units += units;
         answer
     }
@@ -453,6 +478,13 @@ impl Received {
     const fn minimum_units(self) -> u64 {
         MINIMUM_UNITS * self.requests as u64
     }
+}
+
+/// Bytes that a reply holds until its client has taken it: its own, and the part that the
+/// connection has in its buffer.
+fn reply_bytes(json: &Json) -> usize {
+    let buffered = json.len().min(CHUNK_BYTES);
+    json.held() + size_of_val(json.pieces()) + buffered
 }
 
 /// The price of a method, or of an unknown one.

@@ -52,18 +52,18 @@ impl Envelope<'_> {
         };
         u32::try_from(requests).unwrap_or(u32::MAX)
     }
+}
 
+impl<'a> Envelope<'a> {
     /// The id to answer with if it is refused as a whole.
-    pub(super) fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &'a str {
         match self {
             Self::Single(Ok(call)) => call.id.unwrap_or(NULL_ID),
             Self::Single(Err(malformed)) => malformed.id,
             Self::Batch(_) | Self::OversizedBatch(_) => NULL_ID,
         }
     }
-}
 
-impl<'a> Envelope<'a> {
     /// Parses a body.
     ///
     /// Nested values are skipped without recursion, so that deep nesting cannot overflow the stack.

@@ -30,7 +30,7 @@ mod registry;
 mod request_session;
 
 pub use answer::Answer;
-pub(crate) use answer::Refusal;
+pub(crate) use answer::{AnswerPermits, Refusal};
 pub use contracts::ContractRule;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;

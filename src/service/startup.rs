@@ -2,6 +2,7 @@
 
 use std::{
     path::PathBuf,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -31,6 +32,7 @@ use crate::{
     feed::{Feed, FeedSetup, Upstreams},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
     listeners::{Addresses, Servers, Sockets, besides_clients},
+    memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
     rpc,
     tenants::TenantsActor,
@@ -208,6 +210,8 @@ struct Serving {
     draining: Arc<AtomicBool>,
     /// The chain that the upstreams are to be on; `None` for sources without upstreams.
     chain: Option<FollowedChain>,
+    /// It ends with this.
+    _memory: Rc<MemoryWatch>,
 }
 
 impl Serving {
@@ -225,7 +229,18 @@ impl Serving {
         metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
         let tenants = TenantParts::start(config, chain.as_ref(), &head, &metrics).await?;
         let tracker = feed.tracker.address.clone();
-        let state = server_state(config, head, tracker, upstreams, &tenants, metrics);
+        let memory = MemorySource::find();
+        let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));
+        let state = server_state(
+            config,
+            head,
+            tracker,
+            upstreams,
+            &tenants,
+            reply_bytes,
+            metrics,
+        );
+        let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let draining = Arc::clone(&state.readiness.draining);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.
@@ -237,6 +252,7 @@ impl Serving {
             servers,
             draining,
             chain,
+            _memory: memory,
         })
     }
 }
@@ -248,6 +264,7 @@ fn server_state(
     tracker: Addr<HeadTracker>,
     upstreams: Option<Upstreams>,
     tenants: &TenantParts,
+    reply_bytes: usize,
     metrics: Metrics,
 ) -> ServerState {
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
@@ -274,7 +291,7 @@ fn server_state(
         guesses: GuessThrottle::default(),
         tenants: Some(tenants.actor.clone()),
         tenant_store: tenants.store.clone(),
-        reads: ReadResources::start(config.pool_threads, state),
+        reads: ReadResources::start(config.pool_threads, reply_bytes, state),
         openrpc: rpc::document(),
         metrics,
         settings: ServerSettings {

@@ -5,6 +5,7 @@
 //! | `sessions` | all sessions of a worker: heartbeat, eviction and shutdown, by one clock |
 //! | `session` | one session: what waits to be sent, what may be read, when it ends |
 //! | `shared` | what all sessions of a worker share: clock, bounds, metrics |
+//! | `answers` | answers that the client has not taken yet |
 //! | `outbox` | bytes that wait to be sent, within a budget |
 //! | [`frame`] | frames: encoding those sent, splitting those received |
 //! | `message` | a message that arrives in fragments |
@@ -16,6 +17,7 @@
 //! actix runs a session's actor only while its connection is polled, so a client that does not read
 //! stops the actor. What must happen even then is in `session`.
 
+mod answers;
 mod close_reason;
 pub mod frame;
 mod inbound;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nearhead_actors::admission::Permit;
 use nearhead_chain::json::{Piece, Truncated};
 
-use crate::limits::JOINED_ITEM_BYTES_MAX;
+use crate::{connections::HeldReply, limits::JOINED_ITEM_BYTES_MAX};
 
 /// The memory of a piece in addition to its bytes: its entry here, and the overhead of `Bytes` and
 /// the allocator.
@@ -24,8 +24,18 @@ pub(super) struct Outbox {
     added: u64,
     /// Bytes taken since the session began.
     taken: u64,
-    /// A permit, and the number of taken bytes after which it is released.
-    permit: Option<(u64, Permit)>,
+    /// What is kept for answers, each with the number of taken bytes after which it is released.
+    kept: VecDeque<(u64, KeptAnswer)>,
+}
+
+/// What a session holds for an answer until its client has taken it.
+#[derive(Debug)]
+pub(super) struct KeptAnswer {
+    /// For its memory, if it is large.
+    pub(super) reply: Option<HeldReply>,
+    /// The session's right to a large answer.
+    #[expect(dead_code, reason = "dropping it releases the permit")]
+    pub(super) large_answer: Option<Permit>,
 }
 
 #[derive(Debug)]
@@ -72,9 +82,9 @@ impl Outbox {
         }
     }
 
-    /// Keeps a permit until everything added so far is taken.
-    pub(super) fn keep(&mut self, permit: Permit) {
-        self.permit = Some((self.added, permit));
+    /// Keeps this until everything added so far is taken.
+    pub(super) fn keep(&mut self, answer: KeptAnswer) {
+        self.kept.push_back((self.added, answer));
     }
 
     /// Takes the next bytes, at most `most`. Consecutive small pieces are joined: a copy costs less
@@ -114,12 +124,21 @@ impl Outbox {
             self.pieces.pop_front();
         }
         self.taken += bytes.len() as u64;
-        self.permit.take_if(|(end, _)| *end <= self.taken);
+        self.release_taken();
         if self.pieces.is_empty() {
             // An idle session keeps no memory from a busy time.
             self.pieces = VecDeque::new();
         }
         Ok(Some(bytes))
+    }
+
+    /// Releases what is kept for answers that were taken, and records progress for the others.
+    fn release_taken(&mut self) {
+        while self.kept.front().is_some_and(|(end, _)| *end <= self.taken) {
+            self.kept.pop_front();
+        }
+        let replies = self.kept.iter().filter_map(|(_, kept)| kept.reply.as_ref());
+        replies.for_each(HeldReply::progressed);
     }
 
     /// Discards all frames except one that is sent in part: the client would read whatever follows
@@ -133,7 +152,7 @@ impl Outbox {
         self.held = self.pieces.iter().map(|queued| queued.piece.held()).sum();
         let left: usize = self.pieces.iter().map(|queued| queued.piece.len()).sum();
         self.added = self.taken + left as u64;
-        self.permit.take_if(|(end, _)| *end > self.added);
+        self.kept.retain(|(end, _)| *end <= self.added);
     }
 }
 
@@ -151,12 +170,19 @@ mod tests {
         Piece::Own(text.into())
     }
 
+    fn kept(permits: &Arc<Semaphore>) -> KeptAnswer {
+        KeptAnswer {
+            reply: None,
+            large_answer: Some(Arc::clone(permits).try_acquire_owned().unwrap()),
+        }
+    }
+
     #[test]
     fn bytes_keep_their_order_and_the_permit_goes_with_its_last_byte() {
         let permits = Arc::new(Semaphore::new(1));
         let mut outbox = Outbox::default();
         outbox.push([own("0123456789"), Piece::Shared("shared".into())]);
-        outbox.keep(Arc::clone(&permits).try_acquire_owned().unwrap());
+        outbox.keep(kept(&permits));
         outbox.push([own("abc")]);
         assert_eq!(outbox.held(), 13 + 3 * PIECE_BYTES);
         let mut out = Vec::new();
@@ -176,7 +202,7 @@ mod tests {
         assert!(outbox.is_empty() && outbox.held() == 0);
         assert_eq!(outbox.pop(4), Ok(None));
         outbox.push([own("z")]);
-        outbox.keep(Arc::clone(&permits).try_acquire_owned().unwrap());
+        outbox.keep(kept(&permits));
         outbox.clear();
         assert_eq!((outbox.pop(4), outbox.held()), (Ok(None), 0));
         assert_eq!(permits.available_permits(), 1);

@@ -9,8 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nearhead_actors::admission::Permit;
-use nearhead_chain::json::{Json, Piece};
+use nearhead_chain::json::Piece;
 use nearhead_tenants::UnixMillis;
 use tokio::sync::Semaphore;
 
@@ -138,22 +137,6 @@ impl Session {
 
     // --- sending ---
 
-    /// Queues an answer, and keeps its permit until the client has taken it. Even a large answer
-    /// holds little memory until then.
-    pub(crate) fn answer(&self, json: Json, large_answer: Option<Permit>) {
-        if !self.takes_messages() {
-            return;
-        }
-        let mut outbox = self.begin_sending();
-        let header = frame::header(Opcode::Text, json.len());
-        outbox.push(std::iter::once(Piece::Own(header)).chain(json.into_pieces()));
-        if let Some(permit) = large_answer {
-            outbox.keep(permit);
-        }
-        drop(outbox);
-        self.wake();
-    }
-
     /// Queues a notification's frame, unless more than half of the budget would then be used: the
     /// other half is for answers. Returns `false` if the frame was not queued. A frame larger than
     /// half of the budget is queued when nothing else waits.
@@ -182,7 +165,7 @@ impl Session {
     }
 
     /// The outbox, to add to. If it is empty, the client has time to take the bytes from now on.
-    fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
+    pub(super) fn begin_sending(&self) -> std::cell::RefMut<'_, Outbox> {
         let outbox = self.outbox.borrow_mut();
         if outbox.is_empty() {
             self.taken_at.set(self.shared.now());

@@ -92,12 +92,8 @@ impl SessionActor {
             (answer, request)
         };
         ctx.spawn(answer.into_actor(self).map(|(answer, request), this, _| {
-            // The batch's permit is released here: from now on its answer counts against
-            // the session's budget.
             if let Some(json) = answer.json {
-                let permits = answer.permits;
-                let large_answer = permits.and_then(|permits| permits.large_answer);
-                this.session.answer(json, large_answer);
+                this.session.answer(json, answer.permits);
             }
             if answer.refusal.is_none() {
                 request.answered();

@@ -69,10 +69,10 @@ fn overload_is_refused_and_the_connection_stays_open() {
     assert!(answered >= 4, "{answered} were answered, {refused} refused");
     let waiting = || server.metric("nearhead_queue_items{class=\"heavy\"}");
     wait_until("the queue is empty", || waiting() == 0.0);
-    for kind in ["batch_bytes_64k", "measured"] {
-        let series = format!("nearhead_permits_in_use{{kind=\"{kind}\"}}");
-        wait_until("all permits are returned", || server.metric(&series) == 0.0);
-    }
+    let measured = "nearhead_permits_in_use{kind=\"measured\"}";
+    wait_until("all permits are returned", || {
+        server.metric(measured) == 0.0
+    });
     for client in &mut clients {
         check("admitted again", &client.post(&query).status, &200);
     }

@@ -88,7 +88,7 @@ impl InProcess {
         let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain_id, Arc::clone(&first));
         let dispatcher = Dispatcher {
             readiness: readiness(head, HeadAgeMax::Off),
-            worker: Worker::start(&ReadResources::start(1, None)),
+            worker: Worker::start(&ReadResources::start(1, 1 << 30, None)),
             metrics: Metrics::new(method_names()).unwrap(),
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),

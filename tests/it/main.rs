@@ -25,6 +25,7 @@
 //! | `tenants` | what keys of a store may do: contracts, and every refusal |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
+//! | `replies` | memory of replies that are not read: charged, shared among tenants, given back |
 //! | `strangers` | connections without an accepted key keep nobody out, guesses of keys are throttled |
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `commands` | `nearhead key`, `tenant` and `admin`, on a data folder and on a running service |
@@ -77,6 +78,7 @@ mod proofs;
 #[cfg(feature = "all-tests")]
 mod readme;
 mod reorg_sim;
+mod replies;
 mod rng;
 #[cfg(feature = "all-tests")]
 mod setup;

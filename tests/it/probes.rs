@@ -37,7 +37,7 @@ async fn ready(
         guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
-        reads: ReadResources::start(1, None),
+        reads: ReadResources::start(1, 1 << 30, None),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),

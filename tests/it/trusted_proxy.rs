@@ -143,7 +143,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
-        reads: ReadResources::start(1, None),
+        reads: ReadResources::start(1, 1 << 30, None),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new(nearhead::rpc::method_names()).unwrap(),
         settings,

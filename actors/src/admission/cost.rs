@@ -21,12 +21,12 @@ pub(crate) const CHEAP_PER_WORKER: usize = 256;
 /// may have in the queues of the pool, which bound each. Each holds a few kilobytes.
 pub(crate) const MEASURED_MAX: usize = 16_384;
 
-/// Bytes that the answers of large batches hold until they are written. A single answer holds
-/// little: it is assembled as it is sent, from JSON that was made with the block and is shared.
-pub(crate) const BATCH_BYTES_MAX: usize = 256 << 20;
+/// Time without progress after which the client of a reply is slow, so that its reply goes when
+/// others need the memory. A client that reads takes a part of its reply many times a second.
+pub(crate) const REPLY_SLOW_AFTER: Duration = Duration::from_secs(1);
 
-/// Bytes of one permit of [`BATCH_BYTES_MAX`]. A smaller answer needs no permit.
-pub(crate) const BATCH_BYTES_UNIT: usize = 64 << 10;
+/// How long a client should wait whose reply finds no memory: slow clients have gone by then.
+pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Items of one tenant that wait in one queue of the pool: as many connections may wait for proofs
 /// of some slots. Each takes a few kilobytes.

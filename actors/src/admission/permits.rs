@@ -6,9 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    cost::{
-        BATCH_BYTES_MAX, BATCH_BYTES_UNIT, CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX,
-    },
+    cost::{CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX},
     panics::Panics,
     turns::{TurnQueue, Turns},
     work_queue::QueueUse,
@@ -82,7 +80,6 @@ pub struct PermitUse {
 #[derive(Clone, Debug)]
 pub struct Admission {
     measured: Permits,
-    batch_units: Permits,
     pub(crate) remote: Permits,
     /// What each running worker has of its own.
     workers: Arc<Mutex<Vec<WorkerParts>>>,
@@ -107,7 +104,6 @@ impl Admission {
     pub(crate) fn with_panics(panics: Panics) -> Self {
         Self {
             measured: Permits::new(MEASURED_MAX),
-            batch_units: Permits::new(BATCH_BYTES_MAX / BATCH_BYTES_UNIT),
             remote: Permits::new(REMOTE_MAX),
             workers: Arc::default(),
             panics,
@@ -131,17 +127,6 @@ impl Admission {
         }
     }
 
-    /// Admits a batch's answer that holds `bytes`; a small one needs no permit.
-    ///
-    /// # Errors
-    /// [`QueryError::Unavailable`]: the answers in progress hold too many bytes.
-    pub fn admit_batch(&self, bytes: usize) -> Reply<Option<Permit>> {
-        match bytes / BATCH_BYTES_UNIT {
-            0 => Ok(None),
-            units => self.batch_units.take(units).map(Some),
-        }
-    }
-
     /// The count of panics since the start; other layers add theirs to it.
     #[must_use]
     pub const fn panics(&self) -> &Panics {
@@ -159,7 +144,7 @@ impl Admission {
 
     /// The use of every kind of permit.
     #[must_use]
-    pub fn permits(&self) -> [PermitUse; 4] {
+    pub fn permits(&self) -> [PermitUse; 3] {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
@@ -179,7 +164,6 @@ impl Admission {
                 available,
             },
             of("measured", &self.measured),
-            of("batch_bytes_64k", &self.batch_units),
             of("remote_accounts", &self.remote),
         ]
     }
@@ -237,24 +221,6 @@ mod tests {
         // A weight above the total takes every permit.
         let everything = admission.remote.take(usize::MAX).unwrap();
         assert_eq!(everything.num_permits(), REMOTE_MAX);
-    }
-
-    #[test]
-    fn batches_are_weighed_by_the_bytes_they_hold() {
-        let admission = Admission::default();
-        let units = |bytes| {
-            let permit = admission.admit_batch(bytes).unwrap();
-            permit.map_or(0, |permit| permit.num_permits())
-        };
-        assert_eq!(units(BATCH_BYTES_UNIT - 1), 0);
-        assert_eq!(units(9 * BATCH_BYTES_UNIT), 9);
-        let everything = admission.admit_batch(BATCH_BYTES_MAX).unwrap();
-        assert!(matches!(
-            admission.admit_batch(BATCH_BYTES_UNIT),
-            Err(QueryError::Unavailable)
-        ));
-        drop(everything);
-        assert_eq!(units(BATCH_BYTES_MAX), BATCH_BYTES_MAX / BATCH_BYTES_UNIT);
     }
 
     #[actix::test]

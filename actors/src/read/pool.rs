@@ -1,7 +1,10 @@
 //! The pool: threads for queries that are too large for a worker's own thread.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -10,7 +13,10 @@ use nearhead_chain::log_search::Cancellation;
 use tokio::sync::oneshot;
 
 use crate::{
-    admission::{LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse, Taken, Ticket, WorkQueue},
+    admission::{
+        LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse, REPLY_RETRY_AFTER, Taken, Ticket,
+        WorkQueue,
+    },
     messages::{QueryError, Reply},
     share::Share,
 };
@@ -23,6 +29,8 @@ use crate::{
 pub(crate) struct Pool {
     light: PoolClass,
     heavy: PoolClass,
+    /// Set while there is no memory for heavy queries.
+    is_memory_short: Arc<AtomicBool>,
 }
 
 /// One of the two.
@@ -49,6 +57,7 @@ impl Pool {
         Self {
             light: PoolClass::start("light", threads, LIGHT_NICENESS, panics),
             heavy: PoolClass::start("heavy", threads, HEAVY_NICENESS, panics),
+            is_memory_short: Arc::default(),
         }
     }
 
@@ -67,9 +76,19 @@ impl Pool {
     ) -> Reply<Q::Output> {
         let class = match work <= LIGHT_WORK_MAX {
             true => &self.light,
+            false if self.is_memory_short.load(Ordering::Relaxed) => {
+                return Err(QueryError::Overloaded {
+                    retry_after: REPLY_RETRY_AFTER,
+                });
+            }
             false => &self.heavy,
         };
         class.run(query, share, work).await
+    }
+
+    /// Refuses heavy queries, or no longer.
+    pub(crate) fn set_memory_short(&self, is_short: bool) {
+        self.is_memory_short.store(is_short, Ordering::Relaxed);
     }
 
     /// The use of each queue.

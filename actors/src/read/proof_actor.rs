@@ -83,6 +83,7 @@ impl ProofActor {
             admission,
             pool,
             state,
+            ..
         } = self.resources.clone();
         NowOrLater::later(async move {
             let Some(source) = state else {

@@ -1,8 +1,10 @@
 //! The resources that the read actors of all workers share.
 
+use std::time::Instant;
+
 use super::pool::Pool;
 use crate::{
-    admission::{Admission, QueueUse},
+    admission::{Admission, MemoryLevel, QueueUse, ReplyBudget},
     upstream::StateSource,
 };
 
@@ -12,6 +14,8 @@ use crate::{
 pub struct ReadResources {
     /// The permits, and the count of panics.
     pub admission: Admission,
+    /// The memory of replies that clients have not taken yet.
+    pub replies: ReplyBudget,
     /// The threads for large queries.
     pub(crate) pool: Pool,
     /// The source of state that is not held; `None` where all of it is.
@@ -19,16 +23,28 @@ pub struct ReadResources {
 }
 
 impl ReadResources {
-    /// Starts a pool of `pool_threads` threads, at least one. It must be called inside an actix
-    /// system.
+    /// Starts a pool of `pool_threads` threads, at least one, with a budget of `reply_bytes` for
+    /// replies. It must be called inside an actix system.
     #[must_use]
-    pub fn start(pool_threads: usize, state: Option<StateSource>) -> Self {
+    pub fn start(pool_threads: usize, reply_bytes: usize, state: Option<StateSource>) -> Self {
         let panics = state.as_ref().map(StateSource::panics);
         let admission = Admission::with_panics(panics.cloned().unwrap_or_default());
         Self {
             pool: Pool::start(pool_threads, admission.panics()),
             admission,
+            replies: ReplyBudget::new(reply_bytes),
             state,
+        }
+    }
+
+    /// Lets in what the memory of the process allows from now on. Replies of slow clients end if it
+    /// is critical.
+    pub fn set_memory_level(&self, level: MemoryLevel, now: Instant) {
+        let is_short = level >= MemoryLevel::Short;
+        self.pool.set_memory_short(is_short);
+        self.replies.set_closed(is_short);
+        if level == MemoryLevel::Critical {
+            self.replies.evict_slow(now);
         }
     }
 

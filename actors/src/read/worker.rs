@@ -142,7 +142,7 @@ mod tests {
 
     #[actix::test]
     async fn a_panic_answers_its_own_message_and_no_other() {
-        let resources = ReadResources::start(1, None);
+        let resources = ReadResources::start(1, 1 << 20, None);
         let worker = Worker::start(&resources);
         check(&worker.blocks).await;
         check(&worker.logs).await;

@@ -101,7 +101,6 @@ fn kind(kind: &'static str) -> &'static str {
     match kind {
         "cheap" => "Cheap calls",
         "measured" => "Measured calls",
-        "batch_bytes_64k" => "Answers of batches, in 64 KiB",
         "remote_accounts" => "Accounts awaited from nodes",
         other => other,
     }

@@ -45,6 +45,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("max-sessions", "8", "8"),
     ("max-sessions-per-key", "7", "7"),
     ("session-bytes", "524288", "524288"),
+    ("reply-bytes", "1048576", "1048576"),
     ("head-age-max", "2m", "120s"),
     ("shutdown-grace", "0", "0s"),
     ("api-key", "alice=secret", "1 hidden (alice)"),

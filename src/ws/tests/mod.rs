@@ -34,6 +34,7 @@ use crate::{
     access::{Access, Caller, SessionCaps},
     connections::{Connection, ConnectionHandle, socket_pair},
     metrics::Metrics,
+    rpc::AnswerPermits,
     subscriptions::{Hub, SessionSubscriptions},
     tenants::UsageMeter,
 };
@@ -150,7 +151,13 @@ fn the_permit_of_a_large_answer_lasts_until_it_is_taken_or_the_client_is_evicted
     let session = open(&sessions);
     let large = || Json::shared(vec![b'1'; 2 * BUDGET].into());
     let permit = |session: &Session| session.large_answer().try_acquire_owned();
-    session.answer(large(), Some(permit(&session).unwrap()));
+    let permits = |session: &Session| {
+        Some(Box::new(AnswerPermits {
+            reply: None,
+            large_answer: Some(permit(session).unwrap()),
+        }))
+    };
+    session.answer(large(), permits(&session));
     assert!(session.has_room(), "shared bytes do not count as held");
     session.answer(Json::NULL, None);
     assert!(permit(&session).is_err());
@@ -159,7 +166,7 @@ fn the_permit_of_a_large_answer_lasts_until_it_is_taken_or_the_client_is_evicted
     }
     assert!(permit(&session).is_err(), "the frame's header came first");
     taken(&session);
-    session.answer(large(), Some(permit(&session).unwrap()));
+    session.answer(large(), permits(&session));
     tick(&sessions, 10);
     assert!(session.takes_messages() && permit(&session).is_err());
     tick(&sessions, 1);

@@ -44,6 +44,11 @@ impl Connection {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self::on(stream, path)
+    }
+
+    /// Sends requests to this path on this connection.
+    pub(crate) fn on(stream: TcpStream, path: &str) -> Self {
         Self {
             stream: BufReader::new(stream),
             path: path.to_owned(),

@@ -56,7 +56,7 @@ pub(crate) const HEADERS: &[&str] = &[
 ];
 
 /// Connects, with a receive buffer of `receive_bytes` if given.
-pub(super) fn connect(address: SocketAddr, receive_bytes: Option<usize>) -> TcpStream {
+pub(crate) fn connect(address: SocketAddr, receive_bytes: Option<usize>) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     if let Some(bytes) = receive_bytes {
         socket.set_recv_buffer_size(bytes).unwrap();
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Opens a session on this connection.
-    pub(super) fn on(stream: TcpStream, path: &str) -> Self {
+    pub(crate) fn on(stream: TcpStream, path: &str) -> Self {
         Self::on_with(stream, path, HEADERS)
     }
 

@@ -139,7 +139,7 @@ impl Scene {
         let (report_sender, fault_reports) = mpsc::channel(4);
         let standing = Arc::new(Standing::new(upstreams.len(), 1));
         let source = StateSource::new(clients, Handle::current(), standing, report_sender);
-        let resources = ReadResources::start(1, Some(source.clone()));
+        let resources = ReadResources::start(1, 1 << 20, Some(source.clone()));
         Self {
             worker: Worker::start(&resources),
             resources,

@@ -1,0 +1,13 @@
+//! How much memory is left, as far as it decides about work.
+
+/// What the memory of the process allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryLevel {
+    /// Everything.
+    #[default]
+    Enough,
+    /// No heavy queries, and no replies that hold much memory.
+    Short,
+    /// The same, and replies of slow clients are ended.
+    Critical,
+}

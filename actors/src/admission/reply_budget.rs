@@ -1,0 +1,350 @@
+//! Memory of replies that clients have not taken yet, and whose reply goes when it runs short.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+use super::cost::{REPLY_RETRY_AFTER, REPLY_SLOW_AFTER};
+use crate::{
+    messages::{QueryError, Reply},
+    share::Share,
+};
+
+/// The bytes that replies hold until their clients have taken them, in the whole process. Clones
+/// share it.
+///
+/// When they run short, the tenant that holds most for its weight gives up the replies of its
+/// slowest clients. A tenant that holds no more than its share is never refused for others.
+#[derive(Clone, Debug)]
+pub struct ReplyBudget {
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+/// Bytes that one reply holds. Dropping it gives them back.
+#[derive(Debug)]
+pub struct ReplyCharge {
+    ledger: Arc<Mutex<Ledger>>,
+    tenant: u64,
+    id: u64,
+    progress: Arc<Progress>,
+}
+
+/// Ends a reply whose bytes others need.
+pub trait Evict: Debug + Send {
+    /// Ends it, on whatever thread. It must not block, nor drop the charge.
+    fn evict(self: Box<Self>);
+}
+
+/// What a budget holds at one moment, and what it has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyUse {
+    /// Bytes that replies hold.
+    pub used: usize,
+    /// Bytes that they may hold.
+    pub max: usize,
+    /// Replies that hold them.
+    pub replies: usize,
+    /// Replies that were refused for want of room.
+    pub refused: u64,
+    /// Replies that were ended because others needed the room.
+    pub evicted_for_room: u64,
+    /// Replies that were ended because the process runs out of memory.
+    pub evicted_for_memory: u64,
+}
+
+/// When a client last took a part of its reply, in milliseconds since the ledger began.
+#[derive(Debug)]
+struct Progress {
+    began: Instant,
+    millis: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    began: Instant,
+    /// Whether the process has memory for replies at all.
+    is_closed: bool,
+    tenants: HashMap<u64, Tenant>,
+    next_id: u64,
+    counts: ReplyUse,
+}
+
+/// What the replies of one tenant hold. A tenant without any has no entry.
+#[derive(Debug)]
+struct Tenant {
+    weight: u64,
+    used: usize,
+    replies: HashMap<u64, Held>,
+    /// Replies that can be ended, by [`Held::noted`].
+    slowest: BTreeSet<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    progress: Arc<Progress>,
+    /// The progress by which it is in the order of the slowest. It may be older than the actual
+    /// one: it is brought up to date when it comes first, so that a client's progress takes no
+    /// lock.
+    noted: u64,
+    evict: Option<Box<dyn Evict>>,
+}
+
+/// Why a reply is ended.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    Room,
+    Memory,
+}
+
+impl ReplyBudget {
+    /// A budget of this many bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        let ledger = Ledger {
+            began: Instant::now(),
+            is_closed: false,
+            tenants: HashMap::new(),
+            next_id: 0,
+            counts: ReplyUse {
+                max,
+                ..ReplyUse::default()
+            },
+        };
+        Self {
+            ledger: Arc::new(Mutex::new(ledger)),
+        }
+    }
+
+    /// Charges a tenant for the bytes of a reply. If there is no room, slow clients of the tenant
+    /// that holds most lose their replies.
+    ///
+    /// # Errors
+    /// [`QueryError::Overloaded`]: nobody's reply is to go for this one.
+    pub fn charge(&self, share: Share, bytes: usize, now: Instant) -> Reply<ReplyCharge> {
+        let mut ledger = self.ledger.lock();
+        let (has_room, evicted) = ledger.make_room(share, bytes, now);
+        let charged = match has_room {
+            true => Ok(ledger.add(share, bytes, now)),
+            false => {
+                ledger.counts.refused += 1;
+                Err(QueryError::Overloaded {
+                    retry_after: REPLY_RETRY_AFTER,
+                })
+            }
+        };
+        drop(ledger);
+        evicted.into_iter().for_each(Evict::evict);
+        let (tenant, id, progress) = charged?;
+        Ok(ReplyCharge {
+            ledger: Arc::clone(&self.ledger),
+            tenant,
+            id,
+            progress,
+        })
+    }
+
+    /// Refuses all further charges, or no longer.
+    pub(crate) fn set_closed(&self, is_closed: bool) {
+        self.ledger.lock().is_closed = is_closed;
+    }
+
+    /// Ends every reply whose client is slow.
+    pub(crate) fn evict_slow(&self, now: Instant) {
+        let mut ledger = self.ledger.lock();
+        let now = millis(ledger.began, now);
+        let tenants: Vec<u64> = ledger.tenants.keys().copied().collect();
+        let mut evicted = Vec::new();
+        for tenant in tenants {
+            while let Some((id, taken)) = ledger.slowest_of(tenant)
+                && is_slow(taken, now)
+            {
+                evicted.extend(ledger.remove(tenant, id, Some(Reason::Memory)));
+            }
+        }
+        drop(ledger);
+        evicted.into_iter().for_each(Evict::evict);
+    }
+
+    /// What it holds and has counted.
+    #[must_use]
+    pub fn usage(&self) -> ReplyUse {
+        self.ledger.lock().counts
+    }
+}
+
+impl ReplyCharge {
+    /// From now on the reply can be ended, by `evict`.
+    pub fn evict_by(&self, evict: impl Evict + 'static) {
+        let mut ledger = self.ledger.lock();
+        if let Some(tenant) = ledger.tenants.get_mut(&self.tenant)
+            && let Some(held) = tenant.replies.get_mut(&self.id)
+        {
+            held.evict = Some(Box::new(evict));
+            tenant.slowest.insert((held.noted, self.id));
+        }
+    }
+
+    /// Records that the client took a part of the reply.
+    pub fn progressed(&self, now: Instant) {
+        let now = millis(self.progress.began, now);
+        self.progress.millis.store(now, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ReplyCharge {
+    fn drop(&mut self) {
+        let evict = self.ledger.lock().remove(self.tenant, self.id, None);
+        drop(evict);
+    }
+}
+
+impl Ledger {
+    /// Whether there is room for so many bytes of a tenant, after the replies that are returned are
+    /// ended.
+    fn make_room(
+        &mut self,
+        share: Share,
+        bytes: usize,
+        now: Instant,
+    ) -> (bool, Vec<Box<dyn Evict>>) {
+        let max = self.counts.max;
+        let now = millis(self.began, now);
+        let mut evicted = Vec::new();
+        if self.is_closed || bytes > max {
+            return (false, evicted);
+        }
+        while self.counts.used.saturating_add(bytes) > max {
+            let largest = self.largest(share, bytes);
+            let Some((id, taken)) = self.slowest_of(largest) else {
+                return (false, evicted);
+            };
+            // A client that reads keeps its reply, unless that is more than its tenant's share, and
+            // the one who asks is within its own.
+            let is_for_another = largest != share.id() && self.is_within_share(share, bytes);
+            if !is_slow(taken, now) && !is_for_another {
+                return (false, evicted);
+            }
+            evicted.extend(self.remove(largest, id, Some(Reason::Room)));
+        }
+        (true, evicted)
+    }
+
+    /// The tenant that holds most for its weight if this one is given so many bytes.
+    fn largest(&self, share: Share, bytes: usize) -> u64 {
+        let weight = u64::from(share.weight().get());
+        let own = self.used_by(share).saturating_add(bytes);
+        let mut largest = (share.id(), own as u128, u128::from(weight));
+        for (id, tenant) in &self.tenants {
+            let (used, weight) = (tenant.used as u128, u128::from(tenant.weight));
+            if *id != share.id() && used * largest.2 > largest.1 * weight {
+                largest = (*id, used, weight);
+            }
+        }
+        largest.0
+    }
+
+    /// Whether a tenant holds no more than its part of the budget with so many bytes more.
+    fn is_within_share(&self, share: Share, bytes: usize) -> bool {
+        let own = u128::from(share.weight().get());
+        let others = self.tenants.iter().filter(|(id, _)| **id != share.id());
+        let weights = own
+            + others
+                .map(|(_, tenant)| u128::from(tenant.weight))
+                .sum::<u128>();
+        let used = self.used_by(share).saturating_add(bytes) as u128;
+        used * weights <= self.counts.max as u128 * own
+    }
+
+    fn used_by(&self, share: Share) -> usize {
+        self.tenants
+            .get(&share.id())
+            .map_or(0, |tenant| tenant.used)
+    }
+
+    fn add(&mut self, share: Share, bytes: usize, now: Instant) -> (u64, u64, Arc<Progress>) {
+        let noted = millis(self.began, now);
+        let progress = Arc::new(Progress {
+            began: self.began,
+            millis: AtomicU64::new(noted),
+        });
+        let tenant = self.tenants.entry(share.id()).or_insert_with(|| Tenant {
+            weight: 0,
+            used: 0,
+            replies: HashMap::new(),
+            slowest: BTreeSet::new(),
+        });
+        let id = self.next_id;
+        self.next_id += 1;
+        tenant.weight = share.weight().get().into();
+        tenant.used += bytes;
+        let held = Held {
+            bytes,
+            progress: Arc::clone(&progress),
+            noted,
+            evict: None,
+        };
+        tenant.replies.insert(id, held);
+        self.counts.used += bytes;
+        self.counts.replies += 1;
+        (share.id(), id, progress)
+    }
+
+    /// The reply of a tenant whose client has taken nothing for longest, of those that can be
+    /// ended, and when it last did.
+    fn slowest_of(&mut self, tenant: u64) -> Option<(u64, u64)> {
+        let tenant = self.tenants.get_mut(&tenant)?;
+        loop {
+            let (noted, id) = *tenant.slowest.first()?;
+            let held = tenant.replies.get_mut(&id)?;
+            let taken = held.progress.millis.load(Ordering::Relaxed);
+            if taken == noted {
+                return Some((id, taken));
+            }
+            held.noted = taken;
+            tenant.slowest.remove(&(noted, id));
+            tenant.slowest.insert((taken, id));
+        }
+    }
+
+    /// Gives back what a reply holds, and returns what ends it if it is to be ended.
+    fn remove(&mut self, tenant: u64, id: u64, reason: Option<Reason>) -> Option<Box<dyn Evict>> {
+        let holder = self.tenants.get_mut(&tenant)?;
+        let held = holder.replies.remove(&id)?;
+        holder.used -= held.bytes;
+        self.counts.used -= held.bytes;
+        self.counts.replies -= 1;
+        match reason {
+            None => {}
+            Some(Reason::Room) => self.counts.evicted_for_room += 1,
+            Some(Reason::Memory) => self.counts.evicted_for_memory += 1,
+        }
+        holder.slowest.remove(&(held.noted, id));
+        if holder.replies.is_empty() {
+            self.tenants.remove(&tenant);
+        }
+        held.evict
+    }
+}
+
+fn millis(began: Instant, now: Instant) -> u64 {
+    let passed = now.saturating_duration_since(began).as_millis();
+    u64::try_from(passed).unwrap_or(u64::MAX)
+}
+
+/// Whether a client that last took a part then is slow.
+const fn is_slow(taken: u64, now: u64) -> bool {
+    now.saturating_sub(taken) as u128 >= REPLY_SLOW_AFTER.as_millis()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,186 @@
+use std::{num::NonZeroU32, sync::atomic::AtomicUsize, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Counts the replies that were ended, and remembers the last one.
+#[derive(Clone, Debug, Default)]
+struct Ended(Arc<AtomicUsize>);
+
+impl Evict for (Ended, usize) {
+    fn evict(self: Box<Self>) {
+        self.0.0.store(self.1, Ordering::Relaxed);
+    }
+}
+
+/// Milliseconds after which a client is slow.
+const SLOW: u64 = REPLY_SLOW_AFTER.as_millis() as u64;
+
+/// A budget of 100 bytes at times in milliseconds.
+struct Scene {
+    budget: ReplyBudget,
+    began: Instant,
+    ended: Ended,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            budget: ReplyBudget::new(100),
+            began: Instant::now() + Duration::from_secs(1),
+            ended: Ended::default(),
+        }
+    }
+
+    fn at(&self, millis: u64) -> Instant {
+        self.began + Duration::from_millis(millis)
+    }
+
+    /// A reply by this name that can be ended.
+    fn reply(&self, share: Share, bytes: usize, name: usize, at: u64) -> Option<ReplyCharge> {
+        let charge = self.budget.charge(share, bytes, self.at(at)).ok()?;
+        charge.evict_by((self.ended.clone(), name));
+        Some(charge)
+    }
+
+    fn last_ended(&self) -> usize {
+        self.ended.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn bytes_are_charged_until_the_reply_is_dropped() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let first = scene.reply(share, 60, 1, 0).unwrap();
+    assert!(scene.reply(share, 41, 2, SLOW - 1).is_none(), "it reads");
+    let second = scene.reply(share, 40, 3, 1).unwrap();
+    let usage = scene.budget.usage();
+    assert_eq!((usage.used, usage.replies, usage.refused), (100, 2, 1));
+    drop((first, second));
+    assert_eq!(scene.budget.usage().used, 0);
+    assert!(
+        scene.reply(share, 101, 4, 0).is_none(),
+        "more than there is"
+    );
+    assert_eq!(scene.last_ended(), 0);
+}
+
+#[test]
+fn the_slowest_client_of_the_largest_holder_goes_first() {
+    let scene = Scene::new();
+    let (large, small) = (Share::default(), Share::default());
+    let reads = scene.reply(large, 40, 1, 0).unwrap();
+    let stalls = scene.reply(large, 30, 2, 10).unwrap();
+    let other = scene.reply(small, 25, 3, 5).unwrap();
+    reads.progressed(scene.at(SLOW));
+    // The one that took nothing for longest is of the small holder.
+    let next = scene.reply(small, 20, 4, SLOW + 20).unwrap();
+    assert_eq!(scene.last_ended(), 2);
+    assert_eq!(scene.budget.usage().evicted_for_room, 1);
+    assert_eq!(scene.budget.usage().used, 85);
+    // An ended reply gives nothing back again.
+    drop(stalls);
+    assert_eq!(scene.budget.usage().used, 85);
+    drop((reads, other, next));
+    assert_eq!(scene.budget.usage().used, 0);
+}
+
+#[test]
+fn a_tenant_within_its_share_gets_room_from_one_that_is_not() {
+    let scene = Scene::new();
+    let (large, small) = (Share::default(), Share::default());
+    let held: Vec<_> = (1..=10)
+        .map(|name| scene.reply(large, 10, name, 0))
+        .collect();
+    // All of its clients read, and it asks for more itself.
+    assert!(scene.reply(large, 10, 11, 1).is_none());
+    let others: Vec<_> = (21..=25)
+        .filter_map(|name| scene.reply(small, 10, name, 1))
+        .collect();
+    assert_eq!(others.len(), 5, "half of the budget");
+    assert!(scene.reply(small, 10, 26, 1).is_none(), "more than half");
+    assert_eq!(scene.budget.usage().evicted_for_room, 5);
+    drop(held);
+    assert_eq!(scene.budget.usage().used, 50);
+}
+
+#[test]
+fn shares_are_by_weight() {
+    let scene = Scene::new();
+    let (heavy, light) = (Share::new(NonZeroU32::new(3).unwrap()), Share::default());
+    let _held: Vec<_> = (1..=10)
+        .map(|name| scene.reply(light, 10, name, 0))
+        .collect();
+    let given: Vec<_> = (0..10)
+        .filter_map(|name| scene.reply(heavy, 10, name, 0))
+        .collect();
+    assert_eq!(given.len(), 7);
+}
+
+#[test]
+fn what_cannot_be_ended_is_not() {
+    let scene = Scene::new();
+    let (one, other) = (Share::default(), Share::default());
+    let computed = scene.budget.charge(one, 100, scene.at(0)).unwrap();
+    assert!(scene.reply(other, 10, 1, 2 * SLOW).is_none());
+    computed.evict_by((scene.ended.clone(), 7));
+    assert!(scene.reply(other, 10, 2, 2 * SLOW).is_some());
+    assert_eq!(scene.last_ended(), 7);
+}
+
+#[test]
+fn slow_clients_lose_their_replies_when_memory_runs_out() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let _slow = scene.reply(share, 10, 1, 0);
+    let reads = scene.reply(share, 10, 2, 0).unwrap();
+    reads.progressed(scene.at(SLOW - 1));
+    scene.budget.set_closed(true);
+    assert!(scene.reply(share, 10, 3, 0).is_none());
+    scene.budget.evict_slow(scene.at(SLOW));
+    let usage = scene.budget.usage();
+    assert_eq!((usage.evicted_for_memory, usage.used), (1, 10));
+    scene.budget.set_closed(false);
+    assert!(scene.reply(share, 10, 3, 0).is_some());
+}
+
+proptest! {
+    /// Whatever happens, the sum is that of the replies that are held, and at most the budget; and
+    /// a tenant within its share is refused only where nothing can be ended.
+    #[test]
+    fn the_sum_is_what_is_held(
+        steps in prop::collection::vec((0..4usize, 1..60usize, 0..3u8, 0..700u64), 1..200),
+    ) {
+        let scene = Scene::new();
+        let shares = [1, 1, 2, 5].map(|weight| Share::new(NonZeroU32::new(weight).unwrap()));
+        let mut held: Vec<(usize, ReplyCharge)> = Vec::new();
+        let mut now = 0;
+        for (tenant, bytes, kind, passed) in steps {
+            now += passed;
+            match kind {
+                0 => held.truncate(bytes / 4),
+                1 => held.iter().step_by(2).for_each(|(_, reply)| reply.progressed(scene.at(now))),
+                _ => held.extend(scene
+                    .reply(shares[tenant], bytes, 1, now)
+                    .map(|reply| (bytes, reply))),
+            }
+            let usage = scene.budget.usage();
+            prop_assert!(usage.used <= usage.max);
+            let ledger = scene.budget.ledger.lock();
+            let by_tenant: usize = ledger.tenants.values().map(|tenant| tenant.used).sum();
+            let by_reply: usize = ledger
+                .tenants
+                .values()
+                .flat_map(|tenant| tenant.replies.values().map(|held| held.bytes))
+                .sum();
+            prop_assert_eq!((by_tenant, by_reply), (usage.used, usage.used));
+            let ordered: usize = ledger.tenants.values().map(|tenant| tenant.slowest.len()).sum();
+            prop_assert_eq!(ordered, usage.replies);
+            prop_assert!(ledger.tenants.values().all(|tenant| !tenant.replies.is_empty()));
+        }
+        held.clear();
+        prop_assert_eq!(scene.budget.usage().used, 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! Refuses heavy work and ends replies of slow clients when memory runs out.
+
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use nearhead_actors::{admission::MemoryLevel, read::ReadResources};
+
+use super::memory_source::{MemorySource, MemoryUse};
+use crate::{
+    connections::every,
+    limits::{
+        MEMORY_CRITICAL_PERCENT, MEMORY_SHORT_PERCENT, MEMORY_WAIT_ALL_PERCENT,
+        MEMORY_WAIT_SOME_PERCENT, REPLY_BYTES_AUTO_MAX, REPLY_BYTES_AUTO_MIN,
+    },
+    metrics::Metrics,
+};
+
+/// How often memory is looked at. It costs some 30 µs.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Watches the memory of the process, from the thread that starts it, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryWatch {
+    source: MemorySource,
+    reads: ReadResources,
+    metrics: Metrics,
+}
+
+impl MemoryWatch {
+    /// Starts the watch.
+    pub(crate) fn start(
+        source: MemorySource,
+        reads: &ReadResources,
+        metrics: &Metrics,
+    ) -> Rc<Self> {
+        let this = Rc::new(Self {
+            source,
+            reads: reads.clone(),
+            metrics: metrics.clone(),
+        });
+        every(PERIOD, Rc::downgrade(&this), Self::tick);
+        this
+    }
+
+    fn tick(&self) {
+        let memory = self.source.read();
+        let level = level(&memory);
+        self.metrics.memory(memory.anonymous, memory.limit, level);
+        self.reads.set_memory_level(level, Instant::now());
+    }
+}
+
+/// What the memory allows.
+fn level(memory: &MemoryUse) -> MemoryLevel {
+    let is_at = |percent: u64| {
+        memory.limit.is_some_and(|limit| {
+            u128::from(memory.anonymous) * 100 >= u128::from(limit) * u128::from(percent)
+        })
+    };
+    if is_at(MEMORY_CRITICAL_PERCENT) || memory.all_waited >= MEMORY_WAIT_ALL_PERCENT {
+        MemoryLevel::Critical
+    } else if is_at(MEMORY_SHORT_PERCENT) || memory.some_waited >= MEMORY_WAIT_SOME_PERCENT {
+        MemoryLevel::Short
+    } else {
+        MemoryLevel::Enough
+    }
+}
+
+/// The budget for replies where none is given: a sixteenth of the memory.
+pub(crate) fn auto_reply_bytes(source: &MemorySource) -> usize {
+    let limit = source.read().limit.unwrap_or(0);
+    let part = usize::try_from(limit / 16).unwrap_or(usize::MAX);
+    part.clamp(REPLY_BYTES_AUTO_MIN, REPLY_BYTES_AUTO_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_runs_short_before_it_runs_out() {
+        for (anonymous, limit, waited, expected) in [
+            (899, Some(1_000), (39.0, 19.0), MemoryLevel::Enough),
+            (900, Some(1_000), (0.0, 0.0), MemoryLevel::Short),
+            (949, Some(1_000), (0.0, 0.0), MemoryLevel::Short),
+            (950, Some(1_000), (0.0, 0.0), MemoryLevel::Critical),
+            (u64::MAX, Some(u64::MAX), (0.0, 0.0), MemoryLevel::Critical),
+            (u64::MAX, None, (0.0, 0.0), MemoryLevel::Enough),
+            (0, Some(1_000), (40.0, 0.0), MemoryLevel::Short),
+            (0, None, (40.0, 20.0), MemoryLevel::Critical),
+        ] {
+            let memory = MemoryUse {
+                anonymous,
+                limit,
+                some_waited: waited.0,
+                all_waited: waited.1,
+            };
+            assert_eq!(level(&memory), expected, "{memory:?}");
+        }
+    }
+}

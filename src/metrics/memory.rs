@@ -1,0 +1,86 @@
+//! Metrics of memory: of the process, and of replies that clients have not taken yet.
+
+use nearhead_actors::admission::{MemoryLevel, ReplyUse};
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+
+use super::exporter::{Exporter, gauge};
+
+/// The series of memory.
+#[derive(Clone, Debug)]
+pub(super) struct MemoryMetrics {
+    /// `nearhead_memory_bytes{kind}`.
+    memory: IntGaugeVec,
+    /// `nearhead_memory_level`.
+    level: IntGauge,
+    /// `nearhead_reply_bytes{kind}`.
+    reply_bytes: IntGaugeVec,
+    /// `nearhead_replies_held`.
+    replies: IntGauge,
+    /// `nearhead_replies_refused_total`.
+    refused: IntCounter,
+    /// `nearhead_replies_evicted_total{reason}`.
+    evicted: IntCounterVec,
+}
+
+impl MemoryMetrics {
+    pub(super) fn new(exporter: &Exporter) -> Result<Self, Error> {
+        Ok(Self {
+            memory: exporter.gauges(
+                "nearhead_memory_bytes",
+                "Anonymous memory of the process or its cgroup, and the limit of it (the machine's memory if there is none): anonymous or limit",
+                &["kind"],
+            )?,
+            level: exporter.gauge(
+                "nearhead_memory_level",
+                "What memory allows: 0 everything, 1 no heavy queries and large replies, 2 replies of slow clients end as well",
+            )?,
+            reply_bytes: exporter.gauges(
+                "nearhead_reply_bytes",
+                "Memory of large replies until their clients have taken them, and --reply-bytes: used or max",
+                &["kind"],
+            )?,
+            replies: exporter.gauge(
+                "nearhead_replies_held",
+                "Large replies that their clients have not taken yet",
+            )?,
+            refused: exporter.counter(
+                "nearhead_replies_refused_total",
+                "Large replies that were refused because clients of the same tenant, or of all, have not taken others",
+            )?,
+            evicted: exporter.counters(
+                "nearhead_replies_evicted_total",
+                "Large replies of slow clients that were ended, with their connections, by reason: room (another reply needed the bytes), memory (the process ran out of memory)",
+                &["reason"],
+            )?,
+        })
+    }
+
+    /// Copies what the budget for replies holds and has counted.
+    pub(super) fn copy_replies(&self, usage: &ReplyUse) {
+        let bytes = |kind, bytes: usize| {
+            self.reply_bytes
+                .with_label_values(&[kind])
+                .set(gauge(bytes as u64));
+        };
+        bytes("used", usage.used);
+        bytes("max", usage.max);
+        self.replies.set(gauge(usage.replies as u64));
+        let raise = |counter: &IntCounter, total: u64| {
+            counter.inc_by(total.saturating_sub(counter.get()));
+        };
+        raise(&self.refused, usage.refused);
+        let evicted = |reason| self.evicted.with_label_values(&[reason]);
+        raise(&evicted("room"), usage.evicted_for_room);
+        raise(&evicted("memory"), usage.evicted_for_memory);
+    }
+
+    /// Reports the memory of the process, and what it allows.
+    pub(super) fn report(&self, anonymous: u64, limit: Option<u64>, level: MemoryLevel) {
+        let bytes = |kind, bytes| self.memory.with_label_values(&[kind]).set(gauge(bytes));
+        bytes("anonymous", anonymous);
+        if let Some(limit) = limit {
+            bytes("limit", limit);
+        }
+        self.level.set(level as i64);
+    }
+}

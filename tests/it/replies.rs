@@ -1,0 +1,118 @@
+//! Large replies are charged for as long as their clients leave them unread, and slow clients lose
+//! theirs when others need the memory.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{
+    harness::{Connection, Server, check, wait_until},
+    websocket::client::{Client, connect},
+};
+
+/// A dev chain that does not grow, and two keys.
+const SCENE: [&str; 6] = [
+    "--block-time",
+    "0s",
+    "--api-key",
+    "slow=slow-key",
+    "--api-key",
+    "other=other-key",
+];
+
+const ALL_LOGS: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"earliest"}]}"#;
+
+/// A batch whose answer has 25 MB.
+fn large_batch() -> String {
+    format!("[{}]", [ALL_LOGS; 1_000].join(","))
+}
+
+/// A client that sends this and reads nothing.
+fn stalls(server: &Server, body: &str) -> Connection {
+    let stream = connect(server.address, Some(4 << 10));
+    let mut client = Connection::on(stream, "/v3/slow-key");
+    let request = client.request(&["content-type: application/json"], body.as_bytes());
+    client.send(&request);
+    client
+}
+
+fn held(server: &Server) -> f64 {
+    server.metric("nearhead_replies_held")
+}
+
+fn used(server: &Server) -> f64 {
+    server.metric(r#"nearhead_reply_bytes{kind="used"}"#)
+}
+
+fn evicted(server: &Server) -> f64 {
+    server.metric(r#"nearhead_replies_evicted_total{reason="room"}"#)
+}
+
+/// MiB of the process that are resident.
+fn resident(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+    kilobytes.parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn slow_readers_of_large_batches_hold_little_and_are_charged_for_it() {
+    let server = Server::start(&SCENE);
+    let batch = large_batch();
+    let clients: Vec<Connection> = (0..26).map(|_| stalls(&server, &batch)).collect();
+    wait_until("all replies are held", || held(&server) == 26.0);
+    let (resident, used) = (resident(&server), used(&server));
+    assert!(resident <= 300, "{resident} MiB are resident");
+    // At least what each connection has in its buffer.
+    assert!(used >= 26.0 * 120_000.0, "{used} bytes are charged");
+    drop(clients);
+    wait_until("everything is given back", || held(&server) == 0.0);
+    check("used", &self::used(&server), &0.0);
+}
+
+#[test]
+fn slow_clients_lose_their_replies_when_another_tenant_needs_the_memory() {
+    let options = ["--reply-bytes", "2097152", "--workers", "2"];
+    let server = Server::start(&[&SCENE[..], &options].concat());
+    let batch = large_batch();
+    let slow: Vec<Connection> = (0..16).map(|_| stalls(&server, &batch)).collect();
+    let refused = || server.metric("nearhead_replies_refused_total");
+    wait_until("the budget is full", || refused() + evicted(&server) >= 4.0);
+    let mut other = Connection::open(server.address, "/v3/other-key");
+    // The tenant that fills the budget is charged for no more than is there, and the other one
+    // finds room, whoever reads slowly.
+    for round in 0..10 {
+        let response = other.post(&batch);
+        check(
+            "another tenant's batch",
+            &(round, response.status),
+            &(round, 200),
+        );
+        let answers: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        check("its answers", &answers.len(), &1_000);
+    }
+    wait_until("a slow client is cut off", || evicted(&server) >= 1.0);
+    assert!(used(&server) <= 2_097_152.0);
+    drop(slow);
+    wait_until("everything is given back", || used(&server) == 0.0);
+}
+
+#[test]
+fn a_slow_session_is_closed_when_another_tenant_needs_the_memory() {
+    let server = Server::start(&[&SCENE[..], &["--reply-bytes", "1048576"]].concat());
+    let batch = large_batch();
+    let mut other = Connection::open(server.address, "/v3/other-key");
+    let mut sessions = Vec::new();
+    wait_until("a session makes way", || {
+        let mut session = Client::on(connect(server.address, Some(4 << 10)), "/ws/v3/slow-key");
+        session.text(&batch);
+        sessions.push(session);
+        let status = other.post(ALL_LOGS).status;
+        check("the other key", &status, &200);
+        evicted(&server) >= 1.0
+    });
+    let code = r#"nearhead_sessions_closed_total{code="1013"}"#;
+    wait_until("it is closed", || server.metric(code) >= 1.0);
+}
