@@ -12,7 +12,7 @@ use crate::limits::{KEY_GUESS_EVERY, KEY_GUESSES_MAX, THROTTLED_MAX};
 /// cloning shares the count.
 ///
 /// It bounds what guesses cost, and does not keep a right key out: nobody can lock out others who
-/// share an address. That no guess is right is what the length of keys is for.
+/// share an address. Keys are long enough that no guess succeeds.
 #[derive(Clone, Debug)]
 pub struct GuessThrottle(Arc<Mutex<Attempts<IpAddr>>>);
 

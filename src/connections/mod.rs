@@ -6,8 +6,8 @@
 //! | `connection` | one accepted connection |
 //! | `watch` | cuts connections whose clients are too slow, or whose slots others need |
 //! | `slot` | the slot of one connection |
-//! | `slots` | who has to go when the slots run out |
-//! | `strangers` | connections without an accepted key, in the order in which they have to go |
+//! | `slots` | who is evicted when the slots run out |
+//! | `strangers` | connections without an accepted key, in the order in which they are evicted |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
 //! | `held_reply` | the memory of a reply until its client has taken it |

@@ -9,7 +9,7 @@ use std::{
 use super::{
     clock::Tick,
     slots::{SlotLimits, Slots},
-    strangers::Turn,
+    strangers::{Position, Stranger},
 };
 use crate::metrics::{EvictionReason, ListenerMetrics};
 
@@ -24,15 +24,15 @@ pub(super) struct SharedSlots<T> {
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     shared: Weak<SharedSlots<T>>,
-    standing: Cell<Standing>,
+    state: Cell<SlotState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum SlotState {
     /// It has no slot, or not any more.
     NoSlot,
     /// None of its keys was accepted so far.
-    Stranger(Turn),
+    Stranger(Position),
     /// A key was accepted.
     Accepted,
 }
@@ -54,10 +54,10 @@ impl<T> SharedSlots<T> {
         evicted.into_iter().map(count).collect()
     }
 
-    /// Takes the slots of strangers that are idle for too long. Those that are returned have lost
-    /// them.
-    pub(super) fn free_overdue(&self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
-        let overdue = self.slots.borrow_mut().free_overdue(now, is_idle);
+    /// Takes the slots of strangers that have been connected for too long. Those that are returned
+    /// have lost them.
+    pub(super) fn evict_overdue(&self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
+        let overdue = self.slots.borrow_mut().evict_overdue(now, is_idle);
         overdue
             .iter()
             .for_each(|_| self.evicted(EvictionReason::Idle));
@@ -75,7 +75,7 @@ impl<T> Slot<T> {
     pub(super) fn of(shared: &Rc<SharedSlots<T>>) -> Self {
         Self {
             shared: Rc::downgrade(shared),
-            standing: Cell::new(Standing::NoSlot),
+            state: Cell::new(SlotState::NoSlot),
         }
     }
 
@@ -84,37 +84,31 @@ impl<T> Slot<T> {
     pub(super) const fn none() -> Self {
         Self {
             shared: Weak::new(),
-            standing: Cell::new(Standing::NoSlot),
+            state: Cell::new(SlotState::NoSlot),
         }
     }
 
     /// Takes a slot for a stranger, after room was made.
     pub(super) fn take(&self, connection: T, network: Option<IpAddr>, now: Tick) {
         if let Some(shared) = self.shared.upgrade() {
-            let turn = shared.slots.borrow_mut().give(connection, network, now);
-            self.standing.set(Standing::Stranger(turn));
+            let stranger = Stranger {
+                connection,
+                network,
+                since: now,
+            };
+            let position = shared.slots.borrow_mut().give(stranger);
+            self.state.set(SlotState::Stranger(position));
             shared.metrics.strangers.inc();
-        }
-    }
-
-    /// A request began: all other strangers go before this one.
-    pub(super) fn requested(&self, now: Tick) {
-        if let Standing::Stranger(turn) = self.standing.get()
-            && let Some(shared) = self.shared.upgrade()
-        {
-            let turn = shared.slots.borrow_mut().requested(turn, now);
-            let standing = turn.map_or(Standing::NoSlot, Standing::Stranger);
-            self.standing.set(standing);
         }
     }
 
     /// A key was accepted: this is no stranger's from now on.
     pub(super) fn accepted(&self) {
-        if let Standing::Stranger(turn) = self.standing.get()
+        if let SlotState::Stranger(position) = self.state.get()
             && let Some(shared) = self.shared.upgrade()
         {
-            self.standing.set(Standing::Accepted);
-            shared.slots.borrow_mut().accepted(turn);
+            self.state.set(SlotState::Accepted);
+            shared.slots.borrow_mut().accepted(position);
             shared.metrics.strangers.dec();
             shared.metrics.accepted.inc();
         }
@@ -122,20 +116,20 @@ impl<T> Slot<T> {
 
     /// The slot was taken away.
     pub(super) fn lose(&self) {
-        self.standing.set(Standing::NoSlot);
+        self.state.set(SlotState::NoSlot);
     }
 }
 
 impl<T> Drop for Slot<T> {
     fn drop(&mut self) {
-        let turn = match self.standing.get() {
-            Standing::NoSlot => return,
-            Standing::Stranger(turn) => Some(turn),
-            Standing::Accepted => None,
+        let position = match self.state.get() {
+            SlotState::NoSlot => return,
+            SlotState::Stranger(position) => Some(position),
+            SlotState::Accepted => None,
         };
         if let Some(shared) = self.shared.upgrade() {
-            shared.slots.borrow_mut().free(turn);
-            match turn {
+            shared.slots.borrow_mut().free(position);
+            match position {
                 Some(_) => shared.metrics.strangers.dec(),
                 None => shared.metrics.accepted.dec(),
             }

@@ -1,10 +1,10 @@
-//! The slots that one worker has for connections, and who has to go when they run out.
+//! The slots that one worker has for connections, and who is evicted when they run out.
 
 use std::{net::IpAddr, time::Duration};
 
 use super::{
     clock::Tick,
-    strangers::{Strangers, Turn},
+    strangers::{Position, Stranger, Strangers},
 };
 use crate::{
     limits::{CROWDED_HEADER_TIMEOUT, FULL_HEADER_TIMEOUT, RESERVED_SLOTS_MAX},
@@ -27,37 +27,38 @@ impl SlotLimits {
         strangers_per_network: usize::MAX,
     };
 
-    /// Slots that strangers leave free, so that the next connection need not wait until one of them
-    /// is closed.
-    fn reserved(&self) -> usize {
-        (self.slots / 16).clamp(1, RESERVED_SLOTS_MAX)
+    /// Strangers that may be connected while keys hold this many slots. The others leave free what
+    /// the next connection takes while the one that is evicted for it is still being closed.
+    fn strangers_max(&self, accepted: usize) -> usize {
+        let shared = self.shared(accepted);
+        shared.saturating_sub((shared / 16).clamp(1, RESERVED_SLOTS_MAX))
     }
 
-    /// Open connections from which strangers have to go.
-    fn full(&self) -> usize {
-        self.slots.saturating_sub(self.reserved())
+    /// Slots that no key holds.
+    const fn shared(&self, accepted: usize) -> usize {
+        self.slots.saturating_sub(accepted)
     }
 
-    /// How long a stranger may take for the head of a request while this many connections are open;
-    /// `None` while there is room.
-    pub(super) fn header_timeout(&self, open: usize) -> Option<Duration> {
-        if open >= self.full() {
-            Some(FULL_HEADER_TIMEOUT)
-        } else if open >= self.slots - self.slots / 4 {
-            Some(CROWDED_HEADER_TIMEOUT)
-        } else {
-            None
-        }
+    /// How many strangers there may be before they have less time for the head of a request, and
+    /// how much they have then: the tightest bound last.
+    fn crowds(&self, accepted: usize) -> [(usize, Duration); 2] {
+        let shared = self.shared(accepted);
+        [
+            (shared - shared / 4, CROWDED_HEADER_TIMEOUT),
+            (self.strangers_max(accepted), FULL_HEADER_TIMEOUT),
+        ]
     }
 }
 
 /// The slots of one worker, and the strangers among those who have them.
 ///
-/// A stranger that has to go frees its slot at once, although its socket is closed a little later.
+/// A stranger that is evicted frees its slot at once, although its socket is closed a little later.
+/// So whether another one has to be evicted does not depend on how soon that is.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     limits: SlotLimits,
-    open: usize,
+    /// Connections on which a key was accepted.
+    accepted: usize,
     strangers: Strangers<T>,
 }
 
@@ -66,13 +67,13 @@ impl<T> Slots<T> {
     pub(super) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
-            open: 0,
+            accepted: 0,
             strangers: Strangers::default(),
         }
     }
 
     /// Makes room for a stranger that connects from `network`; `None` if it is not counted by
-    /// network. Returns those that have to go for it.
+    /// network. Returns those evicted.
     pub(super) fn make_room(&mut self, network: Option<IpAddr>) -> Vec<(T, EvictionReason)> {
         let mut evicted = Vec::new();
         if let Some(network) = network {
@@ -81,52 +82,50 @@ impl<T> Slots<T> {
                 && let Some(first) = self.strangers.remove_first_of(network)
             {
                 evicted.push((first, EvictionReason::Address));
-                self.open -= 1;
             }
         }
-        while self.open >= self.limits.full()
+        while self.strangers.len() >= self.limits.strangers_max(self.accepted)
             && let Some(first) = self.strangers.remove_first()
         {
             evicted.push((first, EvictionReason::Slots));
-            self.open -= 1;
         }
         evicted
     }
 
     /// Gives a slot to a stranger, after room was made.
-    pub(super) fn give(&mut self, connection: T, network: Option<IpAddr>, now: Tick) -> Turn {
-        self.open += 1;
-        self.strangers.add(connection, network, now)
-    }
-
-    /// A stranger sent a request: all others go before it. Returns its new turn.
-    pub(super) fn requested(&mut self, turn: Turn, now: Tick) -> Option<Turn> {
-        self.strangers.move_back(turn, now)
+    pub(super) fn give(&mut self, stranger: Stranger<T>) -> Position {
+        self.strangers.add(stranger)
     }
 
     /// A stranger's key was accepted: it keeps its slot for as long as it is connected.
-    pub(super) fn accepted(&mut self, turn: Turn) {
-        self.strangers.remove(turn);
-    }
-
-    /// A connection ended that has not been evicted. `turn` is that of a stranger.
-    pub(super) fn free(&mut self, turn: Option<Turn>) {
-        if let Some(turn) = turn {
-            self.strangers.remove(turn);
+    pub(super) fn accepted(&mut self, position: Position) {
+        if self.strangers.remove(position).is_some() {
+            self.accepted += 1;
         }
-        self.open -= 1;
     }
 
-    /// Frees the slots of strangers that are idle for too long, as far as the slots run out.
-    /// `is_idle` is whether a stranger waits for nothing but its own next request.
-    pub(super) fn free_overdue(&mut self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
-        let Some(timeout) = self.limits.header_timeout(self.open) else {
-            return Vec::new();
-        };
-        let ticks = Tick::try_from(timeout.as_secs()).unwrap_or(Tick::MAX);
-        let overdue = self.strangers.remove_overdue(now, ticks, is_idle);
-        self.open -= overdue.len();
-        overdue
+    /// A connection ended that has not been evicted. `position` is that of a stranger.
+    pub(super) fn free(&mut self, position: Option<Position>) {
+        match position {
+            Some(position) => drop(self.strangers.remove(position)),
+            None => self.accepted -= 1,
+        }
+    }
+
+    /// Evicts strangers that have been connected for too long, the first ones first: as many as
+    /// there are too many, and no more. `is_idle` is whether a stranger waits for nothing but its
+    /// own next request.
+    pub(super) fn evict_overdue(&mut self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut evicted = Vec::new();
+        for (crowd, timeout) in self.limits.crowds(self.accepted) {
+            let ticks = Tick::try_from(timeout.as_secs()).unwrap_or(Tick::MAX);
+            let surplus = (self.strangers.len() + 1).saturating_sub(crowd);
+            let overdue = self
+                .strangers
+                .remove_overdue((now, ticks), surplus, &is_idle);
+            evicted.extend(overdue);
+        }
+        evicted
     }
 }
 

@@ -91,8 +91,8 @@ impl Watch {
         }
     }
 
-    /// Prepares the socket of a new connection, and gives it a slot. The longest idle strangers go
-    /// if there is none for it.
+    /// Prepares the socket of a new connection, and gives it a slot. If too few are left, those
+    /// strangers are evicted that connected first.
     ///
     /// `network` is what its client's connections are counted by; `None` if they are not.
     pub(crate) fn connect(&self, stream: &TcpStream, network: Option<IpAddr>) -> Rc<Connection> {
@@ -113,7 +113,6 @@ impl Watch {
 
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
-        connection.slot.requested(self.now.get());
         if !connection.is_watched.replace(true) {
             self.connections
                 .borrow_mut()
@@ -140,7 +139,7 @@ impl Watch {
             let connection = stranger.upgrade();
             connection.is_none_or(|connection| connection.phase.get() == Phase::Idle)
         };
-        evict(&self.slots.free_overdue(now, is_idle));
+        evict(&self.slots.evict_overdue(now, is_idle));
         self.connections.borrow_mut().retain(|connection| {
             let Some(connection) = connection.upgrade() else {
                 return false;
@@ -303,15 +302,11 @@ mod tests {
         matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    #[actix::test]
-    async fn the_longest_idle_stranger_goes_when_slots_run_out() {
+    fn watch_of(slots: SlotLimits) -> (Rc<Watch>, crate::metrics::ListenerMetrics) {
         let metrics = Metrics::new([]).unwrap();
         let limits = WatchLimits {
             idle_max: Duration::from_secs(60),
-            slots: SlotLimits {
-                slots: 4,
-                strangers_per_network: 2,
-            },
+            slots,
         };
         let watch = Rc::new(Watch::new(
             limits,
@@ -319,28 +314,42 @@ mod tests {
             &metrics,
             Rc::default(),
         ));
-        let open = metrics.of_listener(ListenerKind::Public);
+        (watch, metrics.of_listener(ListenerKind::Public))
+    }
+
+    #[actix::test]
+    async fn strangers_are_evicted_when_slots_run_out_whatever_they_request() {
+        let (watch, open) = watch_of(SlotLimits {
+            slots: 4,
+            strangers_per_network: 2,
+        });
         let counts = || (open.strangers.get(), open.accepted.get());
         let (mut holder, held) = connect(&watch, None);
         (0..2).for_each(|_| held.accepted());
         let (mut first, first_held) = connect(&watch, None);
-        let (mut second, _second) = connect(&watch, None);
+        let (mut second, second_held) = connect(&watch, None);
         assert_eq!(counts(), (2, 1));
-        // Its request makes the second one the longest idle.
+        // A request without a key does not prolong its stay.
         drop(watch.answering(&first_held));
         let (mut third, third_held) = connect(&watch, None);
         assert_eq!(counts(), (2, 1));
         let open = [&mut holder, &mut first, &mut second, &mut third].map(is_open);
-        assert_eq!(open, [true, true, false, true]);
-        // Nearly all slots are taken: idle strangers have a second, besides the one in which it
-        // began. One whose request is answered has its own bounds.
-        let _answering = watch.answering(&first_held);
+        assert_eq!(open, [true, false, true, true]);
+        // There are as many as may be, and one of them has to leave after a second, besides the one
+        // in which it connected. One whose request is answered has its own bounds.
+        let answering = watch.answering(&second_held);
         for _ in 0..2 {
             watch.tick();
         }
-        let open = [&mut holder, &mut first, &mut third].map(is_open);
+        let open = [&mut holder, &mut second, &mut third].map(is_open);
         assert_eq!(open, [true, true, false]);
-        drop(third_held);
+        // The last one may stay.
+        drop(answering);
+        for _ in 0..20 {
+            watch.tick();
+        }
+        assert!(is_open(&mut second));
+        drop((third_held, first_held));
         assert_eq!(counts(), (1, 1));
         drop(held);
         assert_eq!(counts(), (1, 0));
@@ -348,20 +357,10 @@ mod tests {
 
     #[actix::test]
     async fn a_network_displaces_its_own_strangers_alone() {
-        let metrics = Metrics::new([]).unwrap();
-        let limits = WatchLimits {
-            idle_max: Duration::from_secs(60),
-            slots: SlotLimits {
-                slots: 100,
-                strangers_per_network: 2,
-            },
-        };
-        let watch = Rc::new(Watch::new(
-            limits,
-            ListenerKind::Public,
-            &metrics,
-            Rc::default(),
-        ));
+        let (watch, _) = watch_of(SlotLimits {
+            slots: 100,
+            strangers_per_network: 2,
+        });
         let network = |text: &str| Some(crate::access::network_of(text.parse().unwrap()));
         let (mut other, _other) = connect(&watch, network("2001:db8:0:1::1"));
         let (mut uncounted, _uncounted) = connect(&watch, None);

@@ -40,6 +40,24 @@ fn connect_from(host: u8, address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// The status of a request's answer, which is read to its end.
+fn exchange(stream: &mut TcpStream, request: &str) -> u16 {
+    stream.write_all(request.as_bytes()).unwrap();
+    let (mut answer, mut piece) = (Vec::new(), [0; 4_096]);
+    loop {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "closed");
+        answer.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&answer);
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Some((_, length)) = head.split_once("content-length: ")
+            && length.lines().next() == Some(body.len().to_string().as_str())
+        {
+            return head["HTTP/1.1 ".len()..][..3].parse().unwrap();
+        }
+    }
+}
+
 /// 230 strangers, ten from each of 23 addresses, who send `bytes`.
 fn strangers(server: &Server, bytes: &[u8]) -> Vec<TcpStream> {
     let connect = |at: u8| {
@@ -119,6 +137,40 @@ fn strangers_that_drip_their_heads_keep_no_key_out() {
     });
     is_answered(&mut first);
     check("it has a key", &server.metric(OPEN_ACCEPTED), &1.0);
+}
+
+/// Strangers that send requests without end are not less idle than a key's holder that has just
+/// connected: those go who connected first.
+#[test]
+fn requests_without_a_key_keep_no_slot() {
+    let limits = ["--workers", "1", "--max-connections", "64"];
+    let server = Server::start(&[&STILL[..], &limits].concat());
+    let health = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned();
+    let guess = post("guess", "").replace("1000000", "0");
+    for (request, status) in [(health, 200), (guess, 401)] {
+        let begin = |at: u8| {
+            let mut stranger = connect_from(2 + at / 4, server.address);
+            check("a stranger", &exchange(&mut stranger, &request), &status);
+            stranger
+        };
+        let before = evicted(&server, "slots") + evicted(&server, "idle");
+        let mut crowd: Vec<_> = (0..40).map(begin).collect();
+        let mut holder = holder(&server);
+        wait_until("the holder is there", || {
+            server.metric(OPEN_STRANGERS) == 41.0
+        });
+        for stranger in &mut crowd {
+            check("again", &exchange(stranger, &request), &status);
+        }
+        // 60 may be there, and 47 for longer than two seconds.
+        let later: Vec<_> = (40..70).map(begin).collect();
+        assert!(evicted(&server, "slots") + evicted(&server, "idle") - before >= 11.0);
+        is_answered(&mut holder);
+        drop((crowd, later, holder));
+        wait_until("they are gone", || {
+            server.metric(OPEN_STRANGERS) + server.metric(OPEN_ACCEPTED) == 0.0
+        });
+    }
 }
 
 #[test]
