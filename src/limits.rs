@@ -35,22 +35,22 @@ pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// cost 1.3 GB.
 pub(crate) const CONNECTIONS_MAX: usize = 65_536;
 
-/// Slots of one worker that connections without an accepted key leave free, at most; one in 16 of a
-/// few slots. The next connection takes one of them while the connection that has to go for it is
-/// still being closed.
+/// Slots of one worker that connections without an accepted key leave free, at most; one in 16 of
+/// those that no key holds, if these are few. The next connection takes one of them while the
+/// connection that is evicted for it is still being closed.
 pub(crate) const RESERVED_SLOTS_MAX: usize = 64;
 
 /// Connections without an accepted key that one address may have at least, if nothing else is
 /// given: a burst of some clients, each of which opens several before its first request.
 pub(crate) const CONNECTIONS_PER_ADDRESS_MIN: usize = 64;
 
-/// Longest time that a connection without an accepted key may take for the headers of a request
-/// when three quarters of the slots are taken: a second packet that was lost still arrives. Whole
-/// seconds.
+/// Time that a connection without an accepted key has for the headers of a request when such
+/// connections take three quarters of the slots that no key holds: a second packet that was lost
+/// still arrives. Whole seconds.
 pub(crate) const CROWDED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same when only the slots are left that such connections leave free: the headers are one
-/// packet, which takes less than a second from anywhere on Earth. Whole seconds.
+/// The same when such connections take all slots that they may: the headers are one packet, which
+/// takes less than a second from anywhere on Earth. Whole seconds.
 pub(crate) const FULL_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Requests and handshakes from one address whose key is not accepted, in a row, before the next

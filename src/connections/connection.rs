@@ -11,6 +11,7 @@ use std::{
     task::Poll,
 };
 
+use nearhead_tenants::id::TenantId;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -78,9 +79,26 @@ impl Connection {
         }
     }
 
-    /// Records that a key was accepted on this connection, which is no stranger from now on.
+    /// Records that an operator's login or token was accepted on this connection, which is no
+    /// stranger's from now on.
     pub(crate) fn accepted(&self) {
-        self.slot.accepted();
+        self.slot.accepted(None, self.since.get());
+    }
+
+    /// Records that a key of this tenant was accepted on this connection, which is no stranger's
+    /// from now on.
+    pub(crate) fn accepted_key_of(&self, tenant: TenantId) {
+        self.slot.accepted(Some(tenant), self.since.get());
+    }
+
+    /// Records that a key was refused on this connection, which is a stranger's from now on.
+    pub(crate) fn refused(&self) {
+        self.slot.refused(self.since.get());
+    }
+
+    /// When it became idle; `None` if a request is in progress.
+    pub(super) fn idle_since(&self) -> Option<Tick> {
+        (self.phase.get() == Phase::Idle).then(|| self.since.get())
     }
 
     /// Keeps a reply whose last bytes were passed on, until the kernel has them.

@@ -8,6 +8,7 @@
 //! | `slot` | the slot of one connection |
 //! | `slots` | who is evicted when the slots run out |
 //! | `strangers` | connections without an accepted key, in the order in which they are evicted |
+//! | `holders` | connections with an accepted key, and which of them is evicted if no stranger can be |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
 //! | `held_reply` | the memory of a reply until its client has taken it |
@@ -21,6 +22,7 @@ mod connection;
 pub(crate) mod descriptors;
 mod evictions;
 mod held_reply;
+mod holders;
 mod slot;
 mod slots;
 #[cfg(test)]

@@ -8,10 +8,11 @@ use std::{
 
 use super::{
     clock::Tick,
-    slots::{SlotLimits, Slots},
+    holders::{HolderId, Owner},
+    slots::{Evicted, SlotLimits, Slots},
     strangers::{Position, Stranger},
 };
-use crate::metrics::{EvictionReason, ListenerMetrics};
+use crate::metrics::ListenerMetrics;
 
 /// The slots of one worker, which its connections share, and what they are counted by.
 #[derive(Debug)]
@@ -31,10 +32,10 @@ pub(super) struct Slot<T> {
 enum SlotState {
     /// It has no slot, or not any more.
     NoSlot,
-    /// None of its keys was accepted so far.
+    /// No key was accepted, or the last one was refused.
     Stranger(Position),
     /// A key was accepted.
-    Accepted,
+    Holder(HolderId),
 }
 
 impl<T> SharedSlots<T> {
@@ -45,28 +46,40 @@ impl<T> SharedSlots<T> {
 
     /// Makes room for a stranger from `network`. Those that are returned have lost their slots:
     /// [`Slot::lose`].
-    pub(super) fn make_room(&self, network: Option<IpAddr>) -> Vec<T> {
-        let evicted = self.slots.borrow_mut().make_room(network);
-        let count = |(connection, reason)| {
-            self.evicted(reason);
-            connection
-        };
-        evicted.into_iter().map(count).collect()
+    pub(super) fn make_room(
+        &self,
+        network: Option<IpAddr>,
+        now: Tick,
+        idle_since: impl Fn(&T) -> Option<Tick>,
+    ) -> Vec<T> {
+        let evicted = self.slots.borrow_mut().make_room(network, now, idle_since);
+        self.count(evicted)
     }
 
-    /// Takes the slots of strangers that have been connected for too long. Those that are returned
-    /// have lost them.
-    pub(super) fn evict_overdue(&self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
-        let overdue = self.slots.borrow_mut().evict_overdue(now, is_idle);
-        overdue
-            .iter()
-            .for_each(|_| self.evicted(EvictionReason::Idle));
-        overdue
+    /// Takes the slots of strangers that have been connected for too long, and of a holder if all
+    /// are taken. Those that are returned have lost them.
+    pub(super) fn evict_overdue(
+        &self,
+        now: Tick,
+        idle_since: impl Fn(&T) -> Option<Tick>,
+    ) -> Vec<T> {
+        let evicted = self.slots.borrow_mut().evict_overdue(now, idle_since);
+        self.count(evicted)
     }
 
-    fn evicted(&self, reason: EvictionReason) {
-        self.metrics.strangers.dec();
-        self.metrics.evicted(reason);
+    fn count(&self, evicted: Evicted<T>) -> Vec<T> {
+        let mut connections = Vec::new();
+        for (connection, reason) in evicted.strangers {
+            self.metrics.strangers.dec();
+            self.metrics.evicted(reason);
+            connections.push(connection);
+        }
+        if let Some(connection) = evicted.holder {
+            self.metrics.accepted.dec();
+            self.metrics.idle_evicted.inc();
+            connections.push(connection);
+        }
+        connections
     }
 }
 
@@ -102,15 +115,36 @@ impl<T> Slot<T> {
         }
     }
 
-    /// A key was accepted: this is no stranger's from now on.
-    pub(super) fn accepted(&self) {
+    /// A key of this owner was accepted: this is no stranger's from now on.
+    pub(super) fn accepted(&self, owner: Owner, now: Tick) {
         if let SlotState::Stranger(position) = self.state.get()
             && let Some(shared) = self.shared.upgrade()
+            && let Some(id) = shared.slots.borrow_mut().accepted(position, owner, now)
         {
-            self.state.set(SlotState::Accepted);
-            shared.slots.borrow_mut().accepted(position);
+            self.state.set(SlotState::Holder(id));
             shared.metrics.strangers.dec();
             shared.metrics.accepted.inc();
+        }
+    }
+
+    /// A key was refused: this is a stranger's from now on.
+    pub(super) fn refused(&self, now: Tick) {
+        if let SlotState::Holder(id) = self.state.get()
+            && let Some(shared) = self.shared.upgrade()
+            && let Some(position) = shared.slots.borrow_mut().refused(id, now)
+        {
+            self.state.set(SlotState::Stranger(position));
+            shared.metrics.accepted.dec();
+            shared.metrics.strangers.inc();
+        }
+    }
+
+    /// The connection has a session, and is not evicted any more if a key was accepted.
+    pub(super) fn keep(&self) {
+        if let SlotState::Holder(id) = self.state.get()
+            && let Some(shared) = self.shared.upgrade()
+        {
+            shared.slots.borrow_mut().keep(id);
         }
     }
 
@@ -122,16 +156,18 @@ impl<T> Slot<T> {
 
 impl<T> Drop for Slot<T> {
     fn drop(&mut self) {
-        let position = match self.state.get() {
-            SlotState::NoSlot => return,
-            SlotState::Stranger(position) => Some(position),
-            SlotState::Accepted => None,
+        let Some(shared) = self.shared.upgrade() else {
+            return;
         };
-        if let Some(shared) = self.shared.upgrade() {
-            shared.slots.borrow_mut().free(position);
-            match position {
-                Some(_) => shared.metrics.strangers.dec(),
-                None => shared.metrics.accepted.dec(),
+        match self.state.get() {
+            SlotState::NoSlot => {}
+            SlotState::Stranger(position) => {
+                shared.slots.borrow_mut().free_stranger(position);
+                shared.metrics.strangers.dec();
+            }
+            SlotState::Holder(id) => {
+                shared.slots.borrow_mut().free_holder(id);
+                shared.metrics.accepted.dec();
             }
         }
     }

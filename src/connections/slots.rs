@@ -4,6 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{
     clock::Tick,
+    holders::{Holder, HolderId, Holders, Owner},
     strangers::{Position, Stranger, Strangers},
 };
 use crate::{
@@ -50,16 +51,24 @@ impl SlotLimits {
     }
 }
 
-/// The slots of one worker, and the strangers among those who have them.
+/// The slots of one worker, and those who have them.
 ///
-/// A stranger that is evicted frees its slot at once, although its socket is closed a little later.
-/// So whether another one has to be evicted does not depend on how soon that is.
+/// A connection that is evicted frees its slot at once, although its socket is closed a little
+/// later. So whether another one has to be evicted does not depend on how soon that is.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     limits: SlotLimits,
-    /// Connections on which a key was accepted.
-    accepted: usize,
     strangers: Strangers<T>,
+    /// Connections on which a key was accepted.
+    holders: Holders<T>,
+}
+
+/// Connections that have lost their slots.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Evicted<T> {
+    pub(super) strangers: Vec<(T, EvictionReason)>,
+    /// One on which a key was accepted.
+    pub(super) holder: Option<T>,
 }
 
 impl<T> Slots<T> {
@@ -67,29 +76,42 @@ impl<T> Slots<T> {
     pub(super) fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
-            accepted: 0,
             strangers: Strangers::default(),
+            holders: Holders::default(),
         }
     }
 
     /// Makes room for a stranger that connects from `network`; `None` if it is not counted by
-    /// network. Returns those evicted.
-    pub(super) fn make_room(&mut self, network: Option<IpAddr>) -> Vec<(T, EvictionReason)> {
-        let mut evicted = Vec::new();
+    /// network. A holder's connection is evicted only if the stranger gets the last slot, and no
+    /// other stranger can be evicted. `idle_since` is `None` for a connection with a request in
+    /// progress.
+    pub(super) fn make_room(
+        &mut self,
+        network: Option<IpAddr>,
+        now: Tick,
+        idle_since: impl Fn(&T) -> Option<Tick>,
+    ) -> Evicted<T> {
+        let mut strangers = Vec::new();
         if let Some(network) = network {
             let most = self.limits.strangers_per_network.max(1);
             while self.strangers.count_of(network) >= most
                 && let Some(first) = self.strangers.remove_first_of(network)
             {
-                evicted.push((first, EvictionReason::Address));
+                strangers.push((first, EvictionReason::Address));
             }
         }
-        while self.strangers.len() >= self.limits.strangers_max(self.accepted)
+        let most = self.limits.strangers_max(self.holders.len());
+        while self.strangers.len() >= most
             && let Some(first) = self.strangers.remove_first()
         {
-            evicted.push((first, EvictionReason::Slots));
+            strangers.push((first, EvictionReason::Slots));
         }
-        evicted
+        let holder = if self.strangers.len() == 0 {
+            self.evict_holder(1, now, idle_since)
+        } else {
+            None
+        };
+        Evicted { strangers, holder }
     }
 
     /// Gives a slot to a stranger, after room was made.
@@ -97,35 +119,91 @@ impl<T> Slots<T> {
         self.strangers.add(stranger)
     }
 
-    /// A stranger's key was accepted: it keeps its slot for as long as it is connected.
-    pub(super) fn accepted(&mut self, position: Position) {
-        if self.strangers.remove(position).is_some() {
-            self.accepted += 1;
-        }
+    /// A stranger's key was accepted. `None` if it is no stranger.
+    pub(super) fn accepted(
+        &mut self,
+        position: Position,
+        owner: Owner,
+        now: Tick,
+    ) -> Option<HolderId> {
+        let Stranger {
+            connection,
+            network,
+            ..
+        } = self.strangers.remove(position)?;
+        let holder = Holder {
+            connection,
+            network,
+            owner,
+        };
+        Some(self.holders.add(holder, now))
     }
 
-    /// A connection ended that has not been evicted. `position` is that of a stranger.
-    pub(super) fn free(&mut self, position: Option<Position>) {
-        match position {
-            Some(position) => drop(self.strangers.remove(position)),
-            None => self.accepted -= 1,
-        }
+    /// A holder's key was refused: this is a stranger's connection again. `None` if it is no
+    /// holder's.
+    pub(super) fn refused(&mut self, id: HolderId, now: Tick) -> Option<Position> {
+        let Holder {
+            connection,
+            network,
+            ..
+        } = self.holders.remove(id)?;
+        Some(self.strangers.add(Stranger {
+            connection,
+            network,
+            since: now,
+        }))
+    }
+
+    /// A holder's connection has a session: it keeps its slot for as long as it is connected.
+    pub(super) fn keep(&mut self, id: HolderId) {
+        self.holders.keep(id);
+    }
+
+    /// A stranger's connection ended that has not been evicted.
+    pub(super) fn free_stranger(&mut self, position: Position) {
+        self.strangers.remove(position);
+    }
+
+    /// A holder's connection ended that has not been evicted.
+    pub(super) fn free_holder(&mut self, id: HolderId) {
+        self.holders.remove(id);
     }
 
     /// Evicts strangers that have been connected for too long, the first ones first: as many as
-    /// there are too many, and no more. `is_idle` is whether a stranger waits for nothing but its
-    /// own next request.
-    pub(super) fn evict_overdue(&mut self, now: Tick, is_idle: impl Fn(&T) -> bool) -> Vec<T> {
-        let mut evicted = Vec::new();
-        for (crowd, timeout) in self.limits.crowds(self.accepted) {
+    /// there are too many, and no more. Then there may be no slot left for whoever connects next,
+    /// and a holder's connection is evicted.
+    pub(super) fn evict_overdue(
+        &mut self,
+        now: Tick,
+        idle_since: impl Fn(&T) -> Option<Tick>,
+    ) -> Evicted<T> {
+        let is_idle = |connection: &T| idle_since(connection).is_some();
+        let mut strangers = Vec::new();
+        for (crowd, timeout) in self.limits.crowds(self.holders.len()) {
             let ticks = Tick::try_from(timeout.as_secs()).unwrap_or(Tick::MAX);
             let surplus = (self.strangers.len() + 1).saturating_sub(crowd);
             let overdue = self
                 .strangers
-                .remove_overdue((now, ticks), surplus, &is_idle);
-            evicted.extend(overdue);
+                .remove_overdue((now, ticks), surplus, is_idle);
+            let idle = |connection| (connection, EvictionReason::Idle);
+            strangers.extend(overdue.into_iter().map(idle));
         }
-        evicted
+        let holder = self.evict_holder(0, now, idle_since);
+        Evicted { strangers, holder }
+    }
+
+    /// Evicts an idle connection of a holder, if no slot is left besides those of `newcomers`.
+    fn evict_holder(
+        &mut self,
+        newcomers: usize,
+        now: Tick,
+        idle_since: impl Fn(&T) -> Option<Tick>,
+    ) -> Option<T> {
+        let (open, slots) = (self.strangers.len() + self.holders.len(), self.limits.slots);
+        if open + newcomers < slots {
+            return None;
+        }
+        self.holders.remove_idle(now, slots, idle_since)
     }
 }
 

@@ -91,8 +91,8 @@ impl Watch {
         }
     }
 
-    /// Prepares the socket of a new connection, and gives it a slot. If too few are left, those
-    /// strangers are evicted that connected first.
+    /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others
+    /// are evicted.
     ///
     /// `network` is what its client's connections are counted by; `None` if they are not.
     pub(crate) fn connect(&self, stream: &TcpStream, network: Option<IpAddr>) -> Rc<Connection> {
@@ -102,12 +102,13 @@ impl Watch {
         let _ = socket.set_tcp_user_timeout(Some(2 * WRITE_STALL_TIMEOUT));
         // If this fails, a slow client may be mistaken for a stalled one.
         let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
-        evict(&self.slots.make_room(network));
+        let now = self.now.get();
+        evict(&self.slots.make_room(network, now, idle_since));
         let slot = Slot::of(&self.slots);
         let evictions = Rc::clone(&self.evictions);
         let connection = Rc::new(Connection::new(stream.as_raw_fd(), slot, evictions));
         let stranger = Rc::downgrade(&connection);
-        connection.slot.take(stranger, network, self.now.get());
+        connection.slot.take(stranger, network, now);
         connection
     }
 
@@ -135,11 +136,7 @@ impl Watch {
     fn tick(&self) {
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
-        let is_idle = |stranger: &Weak<Connection>| {
-            let connection = stranger.upgrade();
-            connection.is_none_or(|connection| connection.phase.get() == Phase::Idle)
-        };
-        evict(&self.slots.evict_overdue(now, is_idle));
+        evict(&self.slots.evict_overdue(now, idle_since));
         self.connections.borrow_mut().retain(|connection| {
             let Some(connection) = connection.upgrade() else {
                 return false;
@@ -163,9 +160,13 @@ impl Watch {
     }
 }
 
+fn idle_since(connection: &Weak<Connection>) -> Option<Tick> {
+    connection.upgrade()?.idle_since()
+}
+
 /// Closes connections that have lost their slots.
-fn evict(strangers: &[Weak<Connection>]) {
-    for connection in strangers.iter().filter_map(Weak::upgrade) {
+fn evict(connections: &[Weak<Connection>]) {
+    for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.slot.lose();
         connection.cut();
     }
@@ -201,6 +202,7 @@ impl Answering {
     /// Hands the connection over to a session, which has its own clock.
     pub(crate) fn becomes_session(&self) -> ConnectionHandle {
         self.watch.set_phase(&self.connection, Phase::Session);
+        self.connection.slot.keep();
         ConnectionHandle::new(&self.connection)
     }
 }
@@ -223,6 +225,7 @@ mod tests {
     };
 
     use nearhead_actors::{admission::ReplyBudget, share::Share};
+    use nearhead_tenants::id::TenantId;
 
     use super::*;
     use crate::connections::socket_pair;
@@ -353,6 +356,48 @@ mod tests {
         assert_eq!(counts(), (1, 1));
         drop(held);
         assert_eq!(counts(), (1, 0));
+    }
+
+    #[actix::test]
+    async fn an_idle_connection_of_a_key_is_evicted_for_the_last_slot_and_a_session_is_not() {
+        let (watch, counts) = watch_of(SlotLimits {
+            slots: 4,
+            strangers_per_network: 4,
+        });
+        let tenant = TenantId::of_configured("one");
+        let mut clients: Vec<_> = (0..3).map(|_| connect(&watch, None)).collect();
+        for (at, (_, connection)) in clients.iter().enumerate() {
+            let answering = watch.answering(connection);
+            connection.accepted_key_of(tenant);
+            if at == 0 {
+                answering.becomes_session();
+            }
+        }
+        let open = |clients: &mut Vec<(TcpStream, Rc<Connection>)>| -> Vec<bool> {
+            let clients = clients.iter_mut();
+            clients.map(|(client, _)| is_open(client)).collect()
+        };
+        // None has been idle for a second.
+        watch.tick();
+        clients.push(connect(&watch, None));
+        assert_eq!(open(&mut clients), [true; 4]);
+        let answering = watch.answering(&clients[1].1);
+        watch.tick();
+        assert_eq!(open(&mut clients), [true, true, false, true]);
+        assert_eq!(counts.idle_evicted.get(), 1);
+        assert_eq!((counts.strangers.get(), counts.accepted.get()), (1, 2));
+        // The key is refused, and the connection is evicted as a stranger's.
+        drop(answering);
+        clients[1].1.refused();
+        assert_eq!((counts.strangers.get(), counts.accepted.get()), (2, 1));
+        clients[1].1.accepted_key_of(tenant);
+        clients[1].1.refused();
+        clients.push(connect(&watch, None));
+        clients.push(connect(&watch, None));
+        let expected = [true, false, false, false, true, true];
+        assert_eq!(open(&mut clients), expected);
+        assert_eq!((counts.strangers.get(), counts.accepted.get()), (2, 1));
+        assert_eq!(counts.idle_evicted.get(), 1);
     }
 
     #[actix::test]

@@ -48,11 +48,16 @@ impl WorkerState {
         match credentials::admit(&self.server, &self.tokens, request, &presented, now) {
             Ok(admitted) => {
                 if let Some(connection) = connection {
-                    connection.accepted();
+                    connection.accepted_key_of(admitted.key.tenant.id);
                 }
                 Ok(admitted)
             }
-            Err(refused) => Err(self.deny(request, refused, now, access)),
+            Err(refused) => {
+                if let Some(connection) = connection {
+                    connection.refused();
+                }
+                Err(self.deny(request, refused, now, access))
+            }
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) struct ListenersMetrics {
     connections: IntGaugeVec,
     /// `nearhead_strangers_evicted_total{listener, reason}`.
     evicted: IntCounterVec,
+    /// `nearhead_idle_connections_evicted_total{listener}`.
+    idle_evicted: IntCounterVec,
 }
 
 /// Handles of one listener's series.
@@ -64,7 +66,9 @@ pub(crate) struct ListenerMetrics {
     pub(crate) strangers: IntGauge,
     /// Open connections on which a key was accepted.
     pub(crate) accepted: IntGauge,
-    /// Connections that were closed, by reason.
+    /// Connections on which a key was accepted that were closed for others.
+    pub(crate) idle_evicted: IntCounter,
+    /// Connections without an accepted key that were closed, by reason.
     evicted: [IntCounter; EvictionReason::ALL.len()],
 }
 
@@ -81,6 +85,11 @@ impl ListenersMetrics {
                 "Connections without an accepted key that were closed, by listener and reason: slots (another connection got the slot), address (over --connections-per-address), idle (for too long while slots run out)",
                 &["listener", "reason"],
             )?,
+            idle_evicted: exporter.counters(
+                "nearhead_idle_connections_evicted_total",
+                "Idle connections with an accepted key that were closed because all slots were taken, by listener",
+                &["listener"],
+            )?,
         })
     }
 
@@ -90,6 +99,7 @@ impl ListenersMetrics {
         ListenerMetrics {
             strangers: open("none"),
             accepted: open("accepted"),
+            idle_evicted: self.idle_evicted.with_label_values(&[listener]),
             evicted: EvictionReason::ALL
                 .map(|reason| self.evicted.with_label_values(&[listener, reason.label()])),
         }
@@ -97,7 +107,7 @@ impl ListenersMetrics {
 }
 
 impl ListenerMetrics {
-    /// Counts a connection that is closed.
+    /// Counts a connection without an accepted key that is closed.
     pub(crate) fn evicted(&self, reason: EvictionReason) {
         self.evicted[reason as usize].inc();
     }

@@ -87,7 +87,8 @@ pub struct Metrics {
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
     pub(crate) slow_clients: IntCounter,
-    /// `nearhead_connections` and `nearhead_strangers_evicted_total`.
+    /// `nearhead_connections`, `nearhead_strangers_evicted_total` and
+    /// `nearhead_idle_connections_evicted_total`.
     listeners: ListenersMetrics,
     memory: MemoryMetrics,
     /// `nearhead_key_guesses_throttled_total`.

@@ -23,6 +23,7 @@ const BOUND: Duration = Duration::from_secs(2);
 
 const OPEN_STRANGERS: &str = r#"nearhead_connections{key="none",listener="public"}"#;
 const OPEN_ACCEPTED: &str = r#"nearhead_connections{key="accepted",listener="public"}"#;
+const IDLE_EVICTED: &str = r#"nearhead_idle_connections_evicted_total{listener="public"}"#;
 
 fn evicted(server: &Server, reason: &str) -> f64 {
     let labels = format!(r#"{{listener="public",reason="{reason}"}}"#);
@@ -81,7 +82,7 @@ fn is_answered(holder: &mut Connection) {
 }
 
 /// Whether the server has not closed this connection.
-fn is_open(stream: &mut TcpStream) -> bool {
+fn is_open(mut stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0]);
     stream.set_nonblocking(false).unwrap();
@@ -173,11 +174,72 @@ fn requests_without_a_key_keep_no_slot() {
     }
 }
 
+/// A tenant that takes all slots keeps nobody else out: its idle connections make way, and neither
+/// its sessions nor the connections of a smaller tenant.
+#[test]
+fn idle_connections_of_a_tenant_make_way_for_others() {
+    let limits = [
+        "--workers",
+        "1",
+        "--max-connections",
+        "16",
+        "--api-key",
+        "other=other-key",
+    ];
+    let server = Server::start(&[&STILL[..], &limits].concat());
+    let mut small = Connection::open(server.address, "/v3/other-key");
+    is_answered(&mut small);
+    let mut session = server.connect();
+    session.send(handshake(&format!("/ws/v3/{KEY}"), HEADERS).as_bytes());
+    check("a session", &session.receive().status, &101);
+    let crowd: Vec<_> = (0..14)
+        .map(|_| {
+            let mut connection = server.connect();
+            is_answered(&mut connection);
+            connection
+        })
+        .collect();
+    let mut others = Vec::new();
+    for count in 1..4 {
+        // It waits for a slot until one of the crowd's connections has been idle for a second.
+        let mut other = Connection::open(server.address, "/v3/other-key");
+        is_answered(&mut other);
+        others.push(other);
+        wait_until("one made way", || {
+            server.metric(IDLE_EVICTED) >= f64::from(count)
+        });
+    }
+    let open = crowd.iter().filter(|other| is_open(other.stream()));
+    assert!(open.count() <= 11, "three made way");
+    is_answered(&mut small);
+    others.iter_mut().for_each(is_answered);
+    check("the session", &server.metric("nearhead_sessions"), &1.0);
+    check("strangers", &evicted(&server, "slots"), &0.0);
+}
+
+#[test]
+fn a_connection_whose_key_is_refused_is_a_strangers_again() {
+    let server = Server::start(&STILL);
+    let mut stream = connect_from(1, server.address);
+    let counts = || [OPEN_STRANGERS, OPEN_ACCEPTED].map(|series| server.metric(series));
+    let call = |key| post(key, "").replace("1000000", "0");
+    for (key, status, expected) in [
+        ("guess", 401, [1.0, 0.0]),
+        (KEY, 200, [0.0, 1.0]),
+        ("guess", 401, [1.0, 0.0]),
+        (KEY, 200, [0.0, 1.0]),
+    ] {
+        check(key, &exchange(&mut stream, &call(key)), &status);
+        // Connections that the server was started with may still be open.
+        wait_until(key, || counts() == expected);
+    }
+}
+
 #[test]
 fn an_address_displaces_its_own_strangers_alone() {
     let limits = ["--workers", "1", "--connections-per-address", "4"];
     let server = Server::start(&[&STILL[..], &limits].concat());
-    let mut other = connect_from(3, server.address);
+    let other = connect_from(3, server.address);
     // Those that have a key do not count.
     let mut keys = Vec::new();
     for _ in 0..8 {
@@ -185,15 +247,15 @@ fn an_address_displaces_its_own_strangers_alone() {
         is_answered(&mut key);
         keys.push(key);
     }
-    let mut crowd: Vec<_> = (0..10).map(|_| connect_from(1, server.address)).collect();
+    let crowd: Vec<_> = (0..10).map(|_| connect_from(1, server.address)).collect();
     wait_until("six are closed", || evicted(&server, "address") == 6.0);
-    let open: Vec<_> = crowd.iter_mut().map(is_open).collect();
+    let open: Vec<_> = crowd.iter().map(is_open).collect();
     check(
         "the last four",
         &open,
         &[[false; 6].as_slice(), &[true; 4]].concat(),
     );
-    assert!(is_open(&mut other), "another address");
+    assert!(is_open(&other), "another address");
     keys.iter_mut().for_each(is_answered);
 }
 
@@ -210,9 +272,9 @@ fn proxies_and_an_address_without_a_cap_are_not_counted() {
     ]
     .map(|limits| Server::start(&[&STILL[..], &limits].concat()));
     for server in [of_proxy, uncapped] {
-        let mut crowd: Vec<_> = (0..50).map(|_| connect_from(3, server.address)).collect();
+        let crowd: Vec<_> = (0..50).map(|_| connect_from(3, server.address)).collect();
         wait_until("all are open", || server.metric(OPEN_STRANGERS) == 50.0);
-        assert!(crowd.iter_mut().all(is_open));
+        assert!(crowd.iter().all(is_open));
         check("none had to go", &evicted(&server, "address"), &0.0);
     }
 }

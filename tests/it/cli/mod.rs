@@ -159,7 +159,11 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("header-rules", "strict", "auto, on or off"),
     ("max-connections", "0", "from 1"),
     ("connections-per-address", "off", "auto or a whole number"),
-    ("reply-bytes", "1048575", "auto or a whole number from 1048576"),
+    (
+        "reply-bytes",
+        "1048575",
+        "auto or a whole number from 1048576",
+    ),
 ];
 
 #[test]
