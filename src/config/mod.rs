@@ -260,19 +260,21 @@ options! {
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
     /// Maximum number of open connections of the whole service, divided among the workers, at least
     /// one for each. When they run out, a new one takes the place of the one without an accepted
-    /// key that has been idle for longest; without such a one it waits to be accepted. It is
-    /// lowered if the process may not open that many file descriptors
+    /// key that connected first, or else of an idle one of the tenant that has most; without such
+    /// a one it waits to be accepted. It is lowered if the process may not open that many file
+    /// descriptors
     "max-connections" max_connections: usize = limits::CONNECTIONS_MAX,
         "CONNECTIONS", "a whole number from 1 to 10000000", |text| whole(text, 1, 10_000_000);
     /// Maximum number of open connections without an accepted key from one IPv4 address or IPv6 /64
     /// network, divided among the workers, at least one for each: the next one takes the place of
-    /// the one that has been idle for longest. auto is a quarter of --max-connections, at
+    /// the one that connected first. auto is a quarter of --max-connections, at
     /// least 64; 0 for no limit. Those of --trusted-proxy are not counted
     "connections-per-address" connections_per_address: Cap = Cap::Auto,
         "CONNECTIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
     /// How long a request's headers may take to arrive. Connections without an accepted key have
-    /// 2s when three quarters of --max-connections are open, and 1s when nearly all of them are
+    /// 2s when they take three quarters of the --max-connections that are left for them, and 1s
+    /// when they take nearly all
     "header-timeout" header_timeout: Duration = limits::HEADER_TIMEOUT,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
