@@ -1,6 +1,6 @@
 //! An upstream whose blocks are verified before they are passed on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_chain::{
@@ -245,6 +245,17 @@ fn texts(jsons: &[Box<RawValue>]) -> Vec<&[u8]> {
 impl Upstream for VerifiedUpstream {
     type Heads = Heads;
 
+    fn within(&self, longest: Duration) -> Self {
+        Self {
+            heads: self.heads.within(longest),
+            ..self.clone()
+        }
+    }
+
+    fn reconnect(&self) {
+        self.blocks.reconnect();
+    }
+
     fn name(&self) -> String {
         self.heads.endpoint().to_string()
     }
@@ -281,8 +292,6 @@ impl Upstream for VerifiedUpstream {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::time::Duration;
-
     use nearhead_chain::{encode::EncodeOptions, network::BlobRules, trie::NodeStore};
 
     use super::*;

@@ -11,11 +11,13 @@ use std::{
 
 use alloy_json_rpc::{RequestPacket, ResponsePacket};
 use alloy_transport::{TransportError, TransportFut};
+use parking_lot::Mutex;
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
+use rustls::ClientConfig;
 use tokio::sync::OwnedSemaphorePermit;
 use tower::Service;
 
@@ -40,7 +42,9 @@ pub(super) struct BytesMax(pub(super) usize);
 /// One upstream over HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct HttpTransport {
-    client: Client,
+    /// With its pool of connections.
+    client: Arc<Mutex<Client>>,
+    tls: ClientConfig,
     endpoint: Endpoint,
     answer_bytes_max: usize,
     large: Arc<LargeAnswers>,
@@ -63,29 +67,30 @@ impl HttpTransport {
             tls::system()
         } else {
             tls::without_trust()
-        };
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls?)
-            .default_headers(endpoint.headers().clone())
-            .redirect(Policy::none())
-            .referer(false)
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build()
-            .map_err(|error| ClientError::Http(error.without_url()))?;
+        }?;
+        let client = client(&endpoint, tls.clone())?;
         Ok(Self {
-            client,
+            client: Arc::new(Mutex::new(client)),
+            tls,
             endpoint,
             answer_bytes_max,
             large,
         })
     }
 
+    /// Leaves the pool to the calls in progress, and begins an empty one. Connections that are idle
+    /// may be as dead as the one of a call that was not answered.
+    pub(super) fn reconnect(&self) {
+        // The same configuration has been valid before.
+        if let Ok(client) = client(&self.endpoint, self.tls.clone()) {
+            *self.client.lock() = client;
+        }
+    }
+
     async fn send(self, packet: RequestPacket) -> Result<ResponsePacket, CallError> {
         let limit = self.bytes_max(&packet);
         let json = serde_json::to_vec(&packet).map_err(|error| CallError::malformed(&error))?;
-        let request = self.client.post(self.endpoint.url().clone());
+        let request = self.client.lock().post(self.endpoint.url().clone());
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let response = request.body(json).send().await.map_err(connection_error)?;
         let status = response.status();
@@ -158,6 +163,20 @@ impl Service<RequestPacket> for HttpTransport {
         let send = self.clone().send(packet);
         Box::pin(async { send.await.map_err(CallError::into_transport) })
     }
+}
+
+/// A client with an empty pool of connections.
+fn client(endpoint: &Endpoint, tls: ClientConfig) -> Result<Client, ClientError> {
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .default_headers(endpoint.headers().clone())
+        .redirect(Policy::none())
+        .referer(false)
+        .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build()
+        .map_err(|error| ClientError::Http(error.without_url()))
 }
 
 fn connection_error(error: reqwest::Error) -> CallError {

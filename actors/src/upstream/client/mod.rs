@@ -94,6 +94,8 @@ pub(crate) enum ReceiptsAnswer {
 #[derive(Clone)]
 pub(crate) struct UpstreamClient {
     inner: Arc<Inner>,
+    /// Longest wait for a turn, and again for the answer.
+    timeout: Duration,
 }
 
 struct Inner {
@@ -113,6 +115,7 @@ impl UpstreamClient {
         let transport = Transport::new(&endpoint, limits.answer_bytes_max)?;
         let turns = Semaphore::new(limits.concurrency.clamp(1, Semaphore::MAX_PERMITS));
         Ok(Self {
+            timeout: limits.timeout,
             inner: Arc::new(Inner {
                 endpoint,
                 limits,
@@ -121,6 +124,19 @@ impl UpstreamClient {
                 missing: MissingMethods::default(),
             }),
         })
+    }
+
+    /// The same client, with calls that wait no longer than this.
+    pub(crate) fn within(&self, longest: Duration) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            timeout: longest.min(self.inner.limits.timeout),
+        }
+    }
+
+    /// Makes later calls on new connections. Calls in progress go on.
+    pub(crate) fn reconnect(&self) {
+        self.inner.transport.reconnect();
     }
 
     /// The upstream's endpoint, which displays no secrets.
@@ -283,10 +299,8 @@ impl UpstreamClient {
     /// See [`CallError`].
     pub(crate) async fn subscribe_heads(&self) -> Result<Heads, CallError> {
         let _turn = self.turn().await?;
-        let Inner {
-            limits, transport, ..
-        } = &*self.inner;
-        transport.subscribe(limits.timeout, "newHeads").await
+        let transport = &self.inner.transport;
+        transport.subscribe(self.timeout, "newHeads").await
     }
 
     async fn single_receipts(
@@ -380,9 +394,7 @@ impl UpstreamClient {
             limits, transport, ..
         } = &*self.inner;
         let limit = bytes_max.min(limits.answer_bytes_max);
-        let answer = transport
-            .call(limits.timeout, limit, method, params)
-            .await?;
+        let answer = transport.call(self.timeout, limit, method, params).await?;
         match answer.get() {
             "null" => Err(CallError::NotFound),
             text if text.len() > limit => Err(CallError::TooLarge { limit }),
@@ -392,7 +404,7 @@ impl UpstreamClient {
 
     /// Waits for the turn of a call, at most as long as the timeout.
     async fn turn(&self) -> Result<SemaphorePermit<'_>, CallError> {
-        let turn = time::timeout(self.inner.limits.timeout, self.inner.turns.acquire()).await;
+        let turn = time::timeout(self.timeout, self.inner.turns.acquire()).await;
         turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
     }
 }

@@ -27,7 +27,10 @@ pub(super) struct Connection {
 /// The connections to one upstream.
 pub(super) enum Transport {
     /// A pool of connections, one request at a time on each.
-    Http(Connection),
+    Http {
+        connection: Connection,
+        transport: HttpTransport,
+    },
     /// One connection for everything, opened at the first call.
     WebSocket {
         connect: Box<WsConnect>,
@@ -45,8 +48,12 @@ impl Transport {
             Scheme::Http => {
                 let large = Arc::new(LargeAnswers::new());
                 let transport = HttpTransport::new(endpoint, answer_bytes_max, Arc::clone(&large))?;
-                let client = RpcClient::new(transport, false);
-                Self::Http(Connection { client, large })
+                let client = RpcClient::new(transport.clone(), false);
+                let connection = Connection { client, large };
+                Self::Http {
+                    connection,
+                    transport,
+                }
             }
             Scheme::WebSocket => Self::WebSocket {
                 connect: Box::new(WsConnect::new(endpoint, answer_bytes_max)?),
@@ -96,8 +103,8 @@ impl Transport {
     /// Makes a call on the open connection, or on a new one. If the connection has ended or the
     /// call times out, later calls open another; calls in progress on it go on.
     ///
-    /// A timeout replaces the connection too, because the connection remembers an abandoned call
-    /// until its answer arrives, which may be never.
+    /// A timeout replaces the connection too. The connection remembers an abandoned call until its
+    /// answer arrives, which may be never, and other connections may be dead like this one.
     async fn with_timeout<T>(
         &self,
         timeout: Duration,
@@ -119,7 +126,7 @@ impl Transport {
 
     async fn connection(&self) -> Result<Connection, CallError> {
         match self {
-            Self::Http(connection) => Ok(connection.clone()),
+            Self::Http { connection, .. } => Ok(connection.clone()),
             Self::WebSocket {
                 connect,
                 opening,
@@ -141,11 +148,22 @@ impl Transport {
         }
     }
 
+    /// Stops using all connections.
+    pub(super) fn reconnect(&self) {
+        match self {
+            Self::Http { transport, .. } => transport.reconnect(),
+            Self::WebSocket { open, .. } => _ = open.lock().take(),
+        }
+    }
+
     /// Stops using this connection. A new one that has already replaced it stays.
     fn discard(&self, connection: &Connection) {
-        if let Self::WebSocket { open, .. } = self {
-            let is_same = |open: &mut Connection| Arc::ptr_eq(&open.large, &connection.large);
-            open.lock().take_if(is_same);
+        match self {
+            Self::Http { transport, .. } => transport.reconnect(),
+            Self::WebSocket { open, .. } => {
+                let is_same = |open: &mut Connection| Arc::ptr_eq(&open.large, &connection.large);
+                open.lock().take_if(is_same);
+            }
         }
     }
 }

@@ -6,14 +6,14 @@ use alloy_primitives::B256;
 
 use super::{
     Follower,
-    fetching::{Goal, linked},
+    fetching::{Goal, SyncCall, linked},
     interface::{FetchError, FirstBlock, HeldWindow, Upstream},
     work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
 use crate::upstream::{
     agree::{HeadAuthority, Said, Settled},
     client::{CallError, HeadClaim},
-    health::{CallClass, Fault, UpstreamId, Verdict},
+    health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::Ask,
 };
 
@@ -101,7 +101,14 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         });
         match answer {
             Ok(answer) => {
-                self.upstreams[id].is_identified = true;
+                let upstream = &mut self.upstreams[id];
+                (upstream.is_identified, upstream.is_on_chain) = (true, true);
+                if let Some(since) = upstream.polled_since {
+                    upstream.answered_since = since;
+                }
+                if let Some(lost_at) = upstream.lost_at.take() {
+                    self.give_up_fetches(id, lost_at);
+                }
                 if let Some(settled) = answer.settled {
                     let point = |claim: HeadClaim| (claim.number, claim.hash);
                     let claimed = Settled {
@@ -119,7 +126,30 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             Err((verdict, error)) => self.failed(id, CallClass::Heads, verdict, &error),
         }
         let upstream = &mut self.upstreams[id];
-        (upstream.polled_at, upstream.is_being_polled) = (Some(now), false);
+        (upstream.polled_at, upstream.polled_since) = (Some(now), None);
+    }
+
+    /// Gives up the calls for blocks that an upstream got before it stopped answering. It has come
+    /// back, but may not answer those, and can be asked again.
+    fn give_up_fetches(&mut self, id: UpstreamId, lost_at: Moment) {
+        let upstream = &mut self.upstreams[id];
+        let before = upstream.fetches.len();
+        upstream.fetches.retain(|(since, call)| {
+            let is_kept = *since > lost_at || call.is_finished();
+            if !is_kept {
+                call.abort();
+            }
+            is_kept
+        });
+        if upstream.fetches.len() == before {
+            return;
+        }
+        upstream.client.reconnect();
+        let is_kept = |call: &SyncCall| call.upstream != id || call.since > lost_at;
+        self.sync_calls.retain(is_kept);
+        if let Some(backfill) = &mut self.backfill {
+            backfill.give_up(id);
+        }
     }
 
     fn head_named(&mut self, upstream: UpstreamId, head: HeadClaim) {
@@ -136,11 +166,19 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         number: u64,
         hash: Result<Option<B256>, CallError>,
     ) {
-        self.upstreams[id].is_asked_for_hash = false;
+        let upstream = &mut self.upstreams[id];
+        let since = upstream.asked_for_hash_since.take();
+        // It has come back since, and will not answer what it was asked before.
+        let has_come_back = since < Some(upstream.answered_since);
         let now = self.now();
         let hash = hash.unwrap_or_else(|error| {
             // Some upstreams answer with an error if a block is pruned, or above their head.
-            if matches!(error, CallError::Rpc { .. }) {
+            let says_nothing = match error {
+                CallError::Rpc { .. } => true,
+                CallError::Timeout(_) => has_come_back,
+                _ => false,
+            };
+            if says_nothing {
                 return None;
             }
             let verdict = Verdict::from(&error);

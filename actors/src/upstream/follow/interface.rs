@@ -1,6 +1,6 @@
 //! What the follower needs: an upstream to ask, and the window that it fills.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_chain::{
@@ -40,6 +40,13 @@ pub(crate) enum FetchError {
 pub(crate) trait Upstream: Clone + Send + Sync + 'static {
     /// The stream of announced heads.
     type Heads: HeadStream;
+
+    /// The same upstream. Its calls about heads wait no longer than this for an answer; those for
+    /// blocks are as patient as before.
+    fn within(&self, longest: Duration) -> Self;
+
+    /// Makes later calls for blocks on new connections.
+    fn reconnect(&self);
 
     /// The upstream's name for log lines, without secrets.
     fn name(&self) -> String;

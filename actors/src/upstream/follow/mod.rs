@@ -27,7 +27,7 @@ use std::{fmt, time::Duration};
 use alloy_primitives::B256;
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{self, Instant},
 };
 
@@ -127,14 +127,24 @@ struct TrackedUpstream<U> {
     client: U,
     /// When its last poll ended.
     polled_at: Option<Moment>,
-    is_being_polled: bool,
+    /// When the poll that is in progress began.
+    polled_since: Option<Moment>,
+    /// When it stopped answering calls for heads, if it has not named one since.
+    lost_at: Option<Moment>,
+    /// The calls for blocks in progress, but for the genesis, and when each began.
+    fetches: Vec<(Moment, AbortHandle)>,
+    /// When the last poll that it answered began.
+    answered_since: Moment,
     /// Whether its chain is known to be the followed one.
     is_identified: bool,
+    /// Whether it was identified and has given nothing of another chain since. It may be asked for
+    /// blocks then, even if its calls for heads fail: a block is checked by its hash.
+    is_on_chain: bool,
     /// Whether it announces heads; `None`: not subscribed yet.
     announces: Option<bool>,
     settled_asked_at: Option<Moment>,
-    /// Whether a question for a hash is in progress.
-    is_asked_for_hash: bool,
+    /// When the question for a hash that is in progress began.
+    asked_for_hash_since: Option<Moment>,
     /// It is asked for no block before this time: it lacked one that it named, a block is ahead of
     /// the clock, or too many calls are in progress.
     fetch_hold_until: Moment,
@@ -146,6 +156,14 @@ struct TrackedUpstream<U> {
     missing_in_a_row: u32,
     /// The state that was last reported.
     state: Option<UpstreamState>,
+}
+
+impl<U> TrackedUpstream<U> {
+    /// Notes a call for a block.
+    fn note_fetch(&mut self, now: Moment, call: AbortHandle) {
+        self.fetches.retain(|(_, call)| !call.is_finished());
+        self.fetches.push((now, call));
+    }
 }
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
@@ -160,11 +178,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let upstreams = clients.into_iter().map(|client| TrackedUpstream {
             client,
             polled_at: None,
-            is_being_polled: false,
+            polled_since: None,
+            lost_at: None,
+            fetches: Vec::new(),
+            answered_since: Duration::ZERO,
             is_identified: false,
+            is_on_chain: false,
             announces: None,
             settled_asked_at: None,
-            is_asked_for_hash: false,
+            asked_for_hash_since: None,
             fetch_hold_until: Duration::ZERO,
             slow_until: Duration::ZERO,
             dissented_at: None,
@@ -224,7 +246,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 biased;
                 _ = &mut stop => return Ok(()),
                 Some(answered) = self.calls.join_next() => {
-                    self.handle(answered.map_err(|_| FollowError::Panicked)?);
+                    match answered {
+                        Ok(answered) => self.handle(answered),
+                        // It was given up.
+                        Err(error) if error.is_cancelled() => {}
+                        Err(_) => return Err(FollowError::Panicked),
+                    }
                     self.apply_below().await.map_err(FollowError::Window)?;
                 }
                 Some(FaultReport { upstream, verdict, error }) = fault_reports.recv() => {
@@ -269,12 +296,22 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             .clamp(Duration::from_millis(1), longest)
     }
 
+    /// The client for a call, which is given up in time if it is about heads.
+    fn client(&self, id: UpstreamId) -> U {
+        let client = &self.upstreams[id].client;
+        match self.health.heads_timeout() {
+            Some(longest) => client.within(longest),
+            None => client.clone(),
+        }
+    }
+
     /// When to poll an upstream; `None` while a poll is in progress.
     fn poll_at(&self, id: UpstreamId) -> Option<Moment> {
         let upstream = &self.upstreams[id];
         let announces = upstream.announces == Some(true);
         let at = |polled_at| self.health.poll_at(id, polled_at, announces);
-        (!upstream.is_being_polled).then(|| upstream.polled_at.map_or(Duration::ZERO, at))
+        let is_idle = upstream.polled_since.is_none();
+        is_idle.then(|| upstream.polled_at.map_or(Duration::ZERO, at))
     }
 
     /// Polls the upstreams whose turn it is.
@@ -284,22 +321,21 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             if self.poll_at(id).is_none_or(|at| at > now) {
                 continue;
             }
+            let client = self.client(id);
             let upstream = &mut self.upstreams[id];
-            upstream.is_being_polled = true;
+            upstream.polled_since = Some(now);
             let last = upstream.settled_asked_at;
             let with_settled = last.is_none_or(|at| now.saturating_sub(at) >= block_time);
             if with_settled {
                 upstream.settled_asked_at = Some(now);
             }
-            let client = upstream.client.clone();
             let with_genesis = !upstream.is_identified;
-            self.calls
-                .spawn(work::poll(id, client, with_genesis, with_settled));
             if upstream.announces.is_none() && upstream.is_identified {
                 upstream.announces = Some(true);
-                let client = upstream.client.clone();
-                self.calls.spawn(work::subscribe(id, client));
+                self.calls.spawn(work::subscribe(id, client.clone()));
             }
+            self.calls
+                .spawn(work::poll(id, client, with_genesis, with_settled));
         }
     }
 
@@ -307,7 +343,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     fn may_fetch(&self, id: UpstreamId) -> bool {
         let (now, upstream) = (self.now(), &self.upstreams[id]);
         let may_ask = self.health.may_ask(id, CallClass::Blocks, now);
-        upstream.is_identified && may_ask && upstream.fetch_hold_until <= now
+        upstream.is_on_chain && may_ask && upstream.fetch_hold_until <= now
     }
 
     fn fail_silent(&mut self) {
@@ -349,9 +385,11 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     fn ask(&mut self, upstream: UpstreamId, ask: Ask, purpose: Purpose) {
-        let client = self.upstreams[upstream].client.clone();
-        self.calls
+        let (now, client) = (self.now(), self.client(upstream));
+        let call = self
+            .calls
             .spawn(work::fetch(upstream, client, ask, purpose));
+        self.upstreams[upstream].note_fetch(now, call);
     }
 
     /// Reports that a block is ahead of the clock: if that is behind, every head is late.
@@ -406,13 +444,21 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         };
         let tracked = &mut self.upstreams[upstream];
         let is_lie = matches!(verdict, Verdict::Fault(fault) if fault.is_lie());
-        match class {
-            // Another replica may answer behind the URL; mere silence changes nothing.
-            CallClass::Heads => tracked.is_identified &= verdict == Verdict::Fault(Fault::Silent),
-            // Its heads still count, unless the block may be of another chain.
-            CallClass::Blocks => tracked.is_identified &= !is_lie,
-            CallClass::State => {}
+        // Another replica may answer behind the URL; mere silence changes nothing.
+        let is_same = match class {
+            CallClass::Heads => verdict == Verdict::Fault(Fault::Silent),
+            CallClass::Blocks | CallClass::State => true,
+        };
+        // A lie about heads or blocks may come from another chain. Any other fault in one class
+        // changes nothing for the other.
+        let is_on_chain = class == CallClass::State || !is_lie;
+        if class == CallClass::Heads
+            && let Verdict::Fault(Fault::Timeout | Fault::Silent) = verdict
+        {
+            tracked.lost_at.get_or_insert(now);
         }
+        tracked.is_identified &= is_same && is_on_chain;
+        tracked.is_on_chain &= is_on_chain;
         if class != CallClass::State {
             tracked.missing_in_a_row = 0;
         }

@@ -90,11 +90,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Asks upstreams for hashes; none gets a second question before it has answered the first.
     fn ask_hashes(&mut self, asks: &[AskHash]) {
         for &AskHash { node, number } in asks {
-            let may_ask = self.health.may_ask(node, CallClass::Heads, self.now());
+            let now = self.now();
+            let may_ask = self.health.may_ask(node, CallClass::Heads, now);
+            let client = self.client(node);
             let upstream = &mut self.upstreams[node];
-            if may_ask && !upstream.is_asked_for_hash {
-                upstream.is_asked_for_hash = true;
-                let client = upstream.client.clone();
+            if may_ask && upstream.asked_for_hash_since.is_none() {
+                upstream.asked_for_hash_since = Some(now);
                 self.calls.spawn(work::ask_hash(node, client, number));
             }
         }

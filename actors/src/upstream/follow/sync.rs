@@ -1,5 +1,7 @@
 //! The fetches of a sync: which upstream is asked for its blocks, and when another one is.
 
+use std::time::Duration;
+
 use nearhead_chain::window::WINDOW_BLOCKS;
 
 use super::{
@@ -63,7 +65,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream
-    /// has not given yet is asked for as well.
+    /// has not given yet is asked for as well, and once more what this one has not given in the
+    /// time that it has to name a head: the call may have been lost.
     pub(super) fn ask_for_sync(&mut self, held: Option<&W::Held>, width: usize) {
         let now = self.now();
         let upstream = self.sync.as_ref().map(|sync| sync.upstream);
@@ -72,6 +75,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         };
         // Calls for earlier syncs may still be in progress.
         let is_free = self.sync_calls_to(upstream) < 2 * width;
+        let client = self.client(upstream);
+        let patience = self.health.heads_timeout().unwrap_or(Duration::MAX);
         let Some(sync) = self.sync.as_mut().filter(|_| is_free) else {
             return;
         };
@@ -91,12 +96,18 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         for ask in &sync.open {
             let same = |call: &&SyncCall| (call.ask, call.purpose) == (*ask, purpose);
             let is_asked = |call: &SyncCall| call.upstream == upstream;
+            let is_late = |call: &SyncCall| now.saturating_sub(call.since) >= patience;
             // Who is backed off is no longer waited for.
             let is_awaited =
                 |call: &&SyncCall| self.health.may_ask(call.upstream, CallClass::Blocks, now);
             let calls = || self.sync_calls.iter().filter(same);
-            if calls().any(is_asked) || calls().filter(is_awaited).count() >= FETCHES_MAX {
+            let is_in_time = |call: &SyncCall| is_asked(call) && !is_late(call);
+            if calls().any(is_in_time) || calls().filter(is_awaited).count() >= FETCHES_MAX {
                 continue;
+            }
+            if calls().any(is_asked) {
+                // The connection may be dead.
+                client.reconnect();
             }
             self.sync_calls.push(SyncCall {
                 upstream,
@@ -104,8 +115,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 purpose,
                 since: now,
             });
-            let client = self.upstreams[upstream].client.clone();
-            match purpose {
+            let client = client.clone();
+            let call = match purpose {
                 Purpose::First => {
                     let call = work::fetch_first(upstream, client, *ask, with_parent);
                     self.calls.spawn(call)
@@ -114,6 +125,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     .calls
                     .spawn(work::fetch(upstream, client, *ask, purpose)),
             };
+            self.upstreams[upstream].note_fetch(now, call);
         }
     }
 

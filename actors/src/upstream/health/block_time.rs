@@ -48,6 +48,12 @@ impl BlockTime {
         self.estimate
     }
 
+    /// The estimate, once it is more than a guess.
+    pub(crate) fn known(&self) -> Option<Duration> {
+        let is_known = self.is_learned || !self.intervals.is_empty();
+        is_known.then_some(self.estimate)
+    }
+
     /// Learns from the number and timestamp of two blocks, until enough blocks have arrived.
     pub(crate) fn learn(&mut self, older: (u64, u64), newer: (u64, u64)) {
         let blocks = newer.0.saturating_sub(older.0);

@@ -7,9 +7,10 @@
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
 //!   time that doubles with each strike. Each class of calls has a backoff of its own
 //!   ([`CallClass`]), so that a refusal or a stall in one takes nothing from the others.
-//! - **Heads.** After a fault, a backoff of calls for heads lasts at most a block time, or a second
-//!   on a faster chain: upstreams that come back have to be heard, or their agreement would come
-//!   late.
+//! - **Heads.** Upstreams that come back have to be heard, or their agreement would come late. So a
+//!   call for heads is given up after a block time, and a backoff after a fault lasts at most as
+//!   long; both have a lower bound for fast chains. After a call that was given up, the backoff is
+//!   the shortest one.
 //! - **Lagging.** An upstream lags when its head has been below the served one for half a block
 //!   time.
 
@@ -45,6 +46,9 @@ const SILENT_BLOCKS: u32 = 3;
 /// or a busy machine needs for an answer.
 const SILENT_MIN: Duration = Duration::from_secs(2);
 
+/// Shortest time that an upstream has to answer a call for heads; usually that is a block time.
+const HEADS_TIMEOUT_MIN: Duration = SILENT_MIN;
+
 /// Lower bound of the longest backoff of calls for heads, which is a block time.
 const HEADS_BACKOFF_MIN: Duration = Duration::from_secs(1);
 
@@ -72,6 +76,11 @@ pub(crate) struct Health {
     backoff: Backoff,
 }
 
+/// How long to wait for an answer to a call for heads.
+pub(crate) fn heads_timeout(block_time: Duration) -> Duration {
+    block_time.max(HEADS_TIMEOUT_MIN)
+}
+
 impl Health {
     /// The health of this many upstreams, of which nothing is known. Equal seeds give equal waits.
     pub(crate) fn new(upstreams: usize, seed: u64) -> Self {
@@ -86,6 +95,13 @@ impl Health {
     /// The chain's block time.
     pub(crate) const fn block_time(&self) -> Duration {
         self.block_time.get()
+    }
+
+    /// How long to wait for an answer to a call for heads: an upstream that comes back does not
+    /// answer what it was asked before, and has to be heard all the same. `None`: as long as for
+    /// any call, because the block time is not known yet.
+    pub(crate) fn heads_timeout(&self) -> Option<Duration> {
+        self.block_time.known().map(heads_timeout)
     }
 
     /// Learns from the number and timestamp of two held blocks.
@@ -258,7 +274,10 @@ impl Health {
             CallClass::Heads if fault.is_some() => block_time.max(HEADS_BACKOFF_MIN),
             _ => Duration::MAX,
         };
+        // The call has lasted as long as a longer wait would.
+        let is_late_head = class == CallClass::Heads && fault == Some(Fault::Timeout);
         let wait = |strikes| {
+            let strikes = if is_late_head { 1 } else { strikes };
             let wait = backoff.wait(upstream, strikes, is_grave, block_time);
             wait.min(longest).max(at_least)
         };

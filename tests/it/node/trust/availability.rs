@@ -1,4 +1,4 @@
-//! A node that is killed, stopped, slow or cut: with `--quorum 1`, or with two other nodes, the
+//! A node that is killed, stopped, slow, cut or lost: with `--quorum 1`, or with two other nodes, the
 //! head goes on; with one other node it stands, because a majority of two is both.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::{
         comparison::{Comparison, GETH},
         counted,
         driven_geth::DrivenGeth,
-        follow_with, head,
+        follow_with, head, ws,
     },
     upstreams::{
         Branches, Payload,
@@ -23,6 +23,9 @@ use crate::{
 /// What happens to the first node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Broken {
+    /// It answers nothing, and never what it was asked in that time: a firewall drops what belongs
+    /// to its connections.
+    Lost,
     /// Its answers come five seconds late.
     Slow,
     /// Its connections end in the middle of an answer.
@@ -45,6 +48,7 @@ struct Nodes<'a> {
 impl Nodes<'_> {
     fn break_first(&mut self, how: Broken) -> Option<std::path::PathBuf> {
         match how {
+            Broken::Lost => self.proxies[0].fail(vec![Fault::BlackHole]),
             Broken::Slow => self.proxies[0].fail(vec![Fault::Slow(Duration::from_secs(5))]),
             Broken::Cut => self.proxies[0].fail(vec![Fault::Cut]),
             Broken::Stopped => self.first.as_ref().unwrap().geth.process.freeze(),
@@ -110,12 +114,21 @@ fn one_broken_node_stops_the_head_only_where_it_is_needed() {
     let mut at = 10;
     nodes.go_to(at, None);
     let urls = nodes.proxies.each_ref().map(|proxy| http(proxy.address));
-    let [any, both, majority] = [
+    let sessions = nodes.proxies.each_ref().map(|proxy| ws(proxy.address));
+    let [any, both, majority, both_ws] = [
         follow_with(&urls[..2], &["--quorum", "1"]),
         follow_with(&urls[..2], &[]),
         follow_with(&urls, &[]),
+        follow_with(&sessions[..2], &[]),
     ];
-    for how in [Broken::Slow, Broken::Cut, Broken::Stopped, Broken::Killed] {
+    let all = [&any, &both, &majority, &both_ws];
+    for how in [
+        Broken::Lost,
+        Broken::Slow,
+        Broken::Cut,
+        Broken::Stopped,
+        Broken::Killed,
+    ] {
         let stands_at = at as u64;
         let killed = nodes.break_first(how);
         for _ in 0..2 {
@@ -135,29 +148,39 @@ fn one_broken_node_stops_the_head_only_where_it_is_needed() {
                 );
             }
         }
-        wait_until(&format!("{how:?}: not ready"), || {
-            let (number, _) = nodes.check_head(&both);
-            // A slow node agrees, late.
-            assert!(
-                number == stands_at || how == Broken::Slow,
-                "{how:?}: {number}"
-            );
-            is_below_quorum(&both)
-        });
+        for server in [&both, &both_ws] {
+            wait_until(&format!("{how:?}: not ready"), || {
+                let (number, _) = nodes.check_head(server);
+                // A slow node agrees, late.
+                assert!(
+                    number == stands_at || how == Broken::Slow,
+                    "{how:?}: {number}"
+                );
+                is_below_quorum(server)
+            });
+        }
         for server in [&any, &majority] {
             check("ready", &server.get_admin("/ready").status, &200);
         }
         nodes.mend_first(killed, at);
         let wanted = nodes.go_to(at, None);
-        for server in [&any, &both, &majority] {
+        let mended = Instant::now();
+        for (at, server) in all.into_iter().enumerate() {
             wait_until(&format!("{how:?}: mended"), || {
+                nodes.check_head(server) == wanted
+            });
+            let waited = mended.elapsed();
+            println!("{how:?}, service {at}: mended after {waited:?}");
+            assert!(waited < FOLLOWED_WITHIN, "{how:?}, {at}: {waited:?}");
+        }
+        for server in all {
+            wait_until(&format!("{how:?}: live"), || {
                 let is_live = counted(server, "nearhead_node_state{node=\"0\",state=\"live\"} ");
-                let is_ready = server.get_admin("/ready").status == 200;
-                nodes.check_head(server) == wanted && is_live == 1 && is_ready
+                is_live == 1 && server.get_admin("/ready").status == 200
             });
         }
     }
-    for server in [&any, &both, &majority] {
+    for server in all {
         let mut comparison = Comparison::between(server, nodes.second.address());
         comparison.blocks(1..=at as u64);
         comparison.finish(GETH);

@@ -44,6 +44,9 @@ pub(crate) enum Fault {
     /// Connections and requests are accepted and never answered; these connections are closed when
     /// the fault ends.
     Freeze,
+    /// Bytes are accepted and nothing is answered. Connections that are open then stay open and
+    /// silent when the fault ends; later ones work again.
+    BlackHole,
     /// Calls of this method are never answered; their HTTP connections are closed when the fault
     /// ends.
     Stall(&'static str),
@@ -140,13 +143,18 @@ impl Drop for Proxy {
 
 /// Serves a connection to its end.
 fn serve(state: &State, client: TcpStream) -> io::Result<()> {
-    let _open = state.keep(&client);
+    let Some(open) = state.keep(&client) else {
+        return Ok(());
+    };
     client.set_nodelay(true)?;
     let mut client = BufReader::new(client);
     let mut upstreams = UpstreamConnections::default();
     while let Some(request) = Message::read(&mut client)? {
+        if state.swallows(&open) {
+            continue;
+        }
         if request.header("upgrade").is_some() {
-            return session::serve(state, client, request);
+            return session::serve(state, &open, client, request);
         }
         let calls = state.calls_of(&request.body);
         if !state.wait() || state.stalls(&calls) {

@@ -7,7 +7,7 @@ use std::{
     sync::Mutex,
 };
 
-use super::state::{Call, State};
+use super::state::{Call, OpenConnection, State};
 use crate::upstreams::http::{self, Message};
 
 const TEXT: u8 = 0x81;
@@ -15,6 +15,7 @@ const TEXT: u8 = 0x81;
 /// Serves the session that this request opens, until it ends.
 pub(super) fn serve(
     state: &State,
+    connection: &OpenConnection<'_>,
     mut client: BufReader<TcpStream>,
     request: Message,
 ) -> io::Result<()> {
@@ -38,7 +39,7 @@ pub(super) fn serve(
             let _ = forward_calls(state, &mut client, &mut to_upstream, &calls);
             let _ = to_upstream.shutdown(Shutdown::Both);
         });
-        let result = forward_answers(state, &mut upstream, &mut to_client, &calls);
+        let result = forward_answers(state, connection, &mut upstream, &mut to_client, &calls);
         let _ = to_client.shutdown(Shutdown::Both);
         result
     })
@@ -61,12 +62,16 @@ fn forward_calls(
 /// Passes on the upstream's messages, with the current faults.
 fn forward_answers(
     state: &State,
+    connection: &OpenConnection<'_>,
     upstream: &mut impl Read,
     client: &mut impl Write,
     calls: &Mutex<Vec<Call>>,
 ) -> io::Result<()> {
     loop {
         let mut frame = Frame::read(upstream)?;
+        if state.swallows(connection) {
+            continue;
+        }
         if frame.first == TEXT {
             if !state.wait() {
                 return Ok(());

@@ -1,7 +1,7 @@
 //! The current faults of a proxy, its connections and its counts.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{Shutdown, SocketAddr, TcpStream},
     sync::{Condvar, Mutex},
     time::{Duration, Instant},
@@ -29,6 +29,8 @@ struct Inner {
     calls: BTreeMap<String, usize>,
     applied: usize,
     connections: BTreeMap<u64, TcpStream>,
+    /// Those that answer nothing any more.
+    lost: BTreeSet<u64>,
     /// Number of connections so far, which gives their ids.
     opened: u64,
     has_ended: bool,
@@ -74,6 +76,9 @@ impl State {
     pub(super) fn set(&self, faults: Vec<Fault>) {
         let mut inner = self.inner.lock().unwrap();
         inner.faults = faults;
+        if inner.is_black_hole() {
+            inner.lost = inner.connections.keys().copied().collect();
+        }
         inner.version += 1;
         inner.applied = 0;
         self.changed.notify_all();
@@ -100,6 +105,9 @@ impl State {
         inner.opened += 1;
         let id = inner.opened;
         inner.connections.insert(id, connection);
+        if inner.is_black_hole() {
+            inner.lost.insert(id);
+        }
         Some(OpenConnection { state: self, id })
     }
 
@@ -191,6 +199,14 @@ impl State {
         is_stalled
     }
 
+    /// Whether a message on this connection gets no answer, ever.
+    pub(super) fn swallows(&self, connection: &OpenConnection<'_>) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        let is_lost = inner.lost.contains(&connection.id);
+        inner.applied += usize::from(is_lost);
+        is_lost
+    }
+
     /// Whether the connection is closed in the middle of the answer.
     pub(super) fn cuts(&self) -> bool {
         let mut inner = self.inner.lock().unwrap();
@@ -240,6 +256,11 @@ impl State {
 }
 
 impl Inner {
+    fn is_black_hole(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault, Fault::BlackHole))
+    }
+
     fn is_stalled(&self, method: &str) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault, Fault::Stall(stalled) if *stalled == method))

@@ -114,6 +114,24 @@ fn answers_are_delayed_cut_and_withheld() {
     let mut connection = connect(&proxy);
     check("healed", &head(&mut connection), &3);
 
+    // Both of these connections, and none after the fault.
+    proxy.fail(vec![Fault::BlackHole]);
+    let mut swallowed = [connection, connect(&proxy)];
+    for connection in &mut swallowed {
+        let timeout = Some(Duration::from_millis(100));
+        connection.stream().set_read_timeout(timeout).unwrap();
+        let answer = raw_answer(connection);
+        check("swallowed", &answer, &Err(ErrorKind::WouldBlock));
+    }
+    wait_until("swallowed", || proxy.applied() == 2);
+    proxy.heal();
+    for connection in &mut swallowed {
+        let answer = raw_answer(connection);
+        check("for good", &answer, &Err(ErrorKind::WouldBlock));
+    }
+    let mut connection = connect(&proxy);
+    check("healed", &head(&mut connection), &3);
+
     proxy.disconnect();
     connection.wait_closed();
     // Another upstream is at the same address now.

@@ -16,16 +16,14 @@ const BLOCKS_MIN: usize = 4;
 /// How long a call takes, whatever the block time is.
 const CALL_TIME: Duration = Duration::from_millis(250);
 
-/// The longest backoff of a node that does not name its head: a block time, which is never less
+/// The longest backoff of a node that refuses to name its head: a block time, which is never less
 /// than a second here. The first one is a poll's, and each is twice the one before.
 const HEADS_BACKOFF: u64 = STEPS;
 
-/// Steps after which an answer has timed out.
-const TIMEOUT: u64 = STEPS;
-
-/// Steps without a block after which another upstream is asked. Several liars may be tried first,
-/// and still an honest quorum has to be followed within three block times.
+/// Steps without a block after which another upstream is asked, and the least time. Several liars
+/// may be tried first, and still an honest quorum has to be followed within three block times.
 const STUCK: u64 = STEPS / 2;
+const STUCK_MIN: Duration = Duration::from_secs(1);
 
 /// Steps without a block after which an upstream counts as slow. One that was not slow is asked
 /// instead.
@@ -75,14 +73,39 @@ impl Chain for Served {
     }
 }
 
+/// A call in progress: when it was sent, and when its answer arrives, if ever.
+#[derive(Clone, Copy)]
+struct Call {
+    sent: u64,
+    arrives: Option<u64>,
+}
+
+/// How a call ended.
+#[derive(PartialEq)]
+enum Ended {
+    Answered,
+    TimedOut,
+}
+
+impl Call {
+    /// How it has ended by this step, if it has.
+    fn ended(self, step: u64, timeout: u64) -> Option<Ended> {
+        if self.arrives.is_some_and(|at| at <= step) {
+            return Some(Ended::Answered);
+        }
+        (step >= self.sent + timeout).then_some(Ended::TimedOut)
+    }
+}
+
 /// Our side of one upstream.
 #[derive(Default)]
 struct Tracked {
-    /// When a poll was sent, and when its answer arrives.
-    polled: Option<(u64, Option<u64>)>,
+    polled: Option<Call>,
     poll_at: u64,
-    /// A question for a hash: when it was sent, when the answer arrives, and the number.
-    asked: Option<(u64, u64, u64)>,
+    /// When the last poll that was answered was sent.
+    answered_since: u64,
+    /// A question for the hash at this number.
+    asked: Option<(Call, u64)>,
     /// Not asked for heads, or for blocks, before these steps.
     heads_backoff: u64,
     heads_strikes: u32,
@@ -136,8 +159,11 @@ pub(super) struct SimFollower {
     /// How many times a sync was dropped with its blocks, to a head that an honest quorum has.
     pub(super) dropped: u64,
     policy: Policy,
-    /// Steps that a call takes.
+    /// Steps that a call takes, and those after which it is given up.
     call_steps: u64,
+    timeout: u64,
+    /// Steps without a block after which another upstream is asked.
+    stuck: u64,
     nodes: Vec<Tracked>,
     sync: Option<Sync>,
 }
@@ -151,6 +177,8 @@ impl SimFollower {
         Self {
             quorum: Quorum::new(policy, count, persisted, trusted.into_iter().collect()),
             call_steps: world.steps_in(CALL_TIME),
+            timeout: world.steps_in(heads_timeout(world.block_time)),
+            stuck: STUCK.max(world.steps_in(STUCK_MIN)),
             links: Links::default(),
             held: None,
             settled: Settled::default(),
@@ -232,33 +260,33 @@ impl SimFollower {
     fn poll(&mut self, world: &mut World, node: usize) {
         let (step, now) = (world.step, world.now());
         let tracked = &mut self.nodes[node];
-        if let Some((sent, arrives)) = tracked.polled {
-            // Once a node is no longer slow, it answers what it was asked before.
-            let is_prompt = world.delay(node) == Some(0) && sent + self.call_steps <= step;
-            if arrives.is_some_and(|at| at <= step || is_prompt) {
-                tracked.polled = None;
-                tracked.poll_at = step + POLL;
-                tracked.heads_strikes = 0;
-                self.name_head(world, node);
-            } else if step - sent >= TIMEOUT
-                && !matches!(arrives, Some(at) if at <= sent + 3 * STEPS)
-            {
-                tracked.polled = None;
+        if let Some(call) = tracked.polled
+            && let Some(ended) = call.ended(step, self.timeout)
+        {
+            tracked.polled = None;
+            tracked.poll_at = step + POLL;
+            if ended == Ended::TimedOut {
+                self.quorum.heard(now, node, Said::Failed);
+            } else if world.nodes[node].mode == Mode::Gone {
                 // Calls for heads are not backed off for long: an old majority that returns has to
                 // be heard.
                 let backoff = POLL << tracked.heads_strikes.min(8);
                 tracked.poll_at = step + backoff.min(HEADS_BACKOFF);
                 tracked.heads_strikes += 1;
                 self.quorum.heard(now, node, Said::Failed);
+            } else {
+                (tracked.heads_strikes, tracked.answered_since) = (0, call.sent);
+                self.name_head(world, node);
             }
         }
         let tracked = &mut self.nodes[node];
         let may_ask = tracked.poll_at <= step && tracked.heads_backoff <= step;
         if tracked.polled.is_none() && may_ask {
-            let arrives = world
-                .delay(node)
-                .map(|delay| step + self.call_steps + delay);
-            tracked.polled = Some((step, arrives));
+            let delay = world.delay(node);
+            tracked.polled = Some(Call {
+                sent: step,
+                arrives: delay.map(|delay| step + self.call_steps + delay),
+            });
         }
     }
 
@@ -279,19 +307,23 @@ impl SimFollower {
     }
 
     fn answer(&mut self, world: &mut World, node: usize) {
-        let Some((sent, arrives, number)) = self.nodes[node].asked else {
+        let tracked = &mut self.nodes[node];
+        let Some((call, number)) = tracked.asked else {
             return;
         };
-        let (step, delay) = (world.step, world.hash_delay(node));
-        let is_prompt = delay == Some(0) && sent + self.call_steps <= step;
-        if arrives > step && !is_prompt {
+        let Some(ended) = call.ended(world.step, self.timeout) else {
             return;
+        };
+        tracked.asked = None;
+        let is_gone = world.nodes[node].mode == Mode::Gone;
+        // A node that has come back will not answer what it was asked before.
+        if is_gone || ended == Ended::TimedOut && call.sent >= tracked.answered_since {
+            self.quorum.heard(world.now(), node, Said::Failed);
         }
-        self.nodes[node].asked = None;
-        if delay.is_none() {
-            return;
-        }
-        let hash = world.hash_at(node, number);
+        let hash = match ended {
+            Ended::Answered if !is_gone => world.hash_at(node, number),
+            _ => None,
+        };
         let said = Said::HashAt { number, hash };
         self.quorum.heard(world.now(), node, said);
     }
@@ -308,10 +340,12 @@ impl SimFollower {
         for ask in &decision.asks {
             let tracked = &mut self.nodes[ask.node];
             if tracked.asked.is_none() {
-                // No answer: the poll after it fails as well, and is what counts.
-                let delay = world.hash_delay(ask.node).unwrap_or(TIMEOUT);
-                let arrives = world.step + self.call_steps + delay;
-                tracked.asked = Some((world.step, arrives, ask.number));
+                let delay = world.hash_delay(ask.node);
+                let call = Call {
+                    sent: world.step,
+                    arrives: delay.map(|delay| world.step + self.call_steps + delay),
+                };
+                tracked.asked = Some((call, ask.number));
                 tracked.asks += 1;
             }
         }
@@ -393,7 +427,7 @@ impl SimFollower {
             let from = sync.from;
             let id = world.tree.find(sync.next.1);
             let Some(id) = id.filter(|id| world.gives(from, *id)) else {
-                if step - sync.progressed_at >= STUCK {
+                if step - sync.progressed_at >= self.stuck {
                     self.fail(from, step + BACKOFF_STUCK);
                 }
                 return;

@@ -3,8 +3,9 @@
 /// Something that only some schedules have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// A block time of one, four or twelve seconds.
+    /// A block time of one, two, four or twelve seconds.
     OneSecond,
+    TwoSeconds,
     FourSeconds,
     TwelveSeconds,
     /// An honest node has each block one to two block times late.
@@ -29,8 +30,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::OneSecond,
+        Self::TwoSeconds,
         Self::FourSeconds,
         Self::TwelveSeconds,
         Self::Lagging,

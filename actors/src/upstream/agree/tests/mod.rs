@@ -20,7 +20,11 @@ use alloy_primitives::B256;
 use super::{
     HeadAuthority, Links, NodeAccess, Point, Policy, Quorum, Said, Situation, authority::Settled,
 };
-use crate::upstream::{chain::Chain, client::HeadClaim, health::Moment};
+use crate::upstream::{
+    chain::Chain,
+    client::HeadClaim,
+    health::{Moment, heads_timeout},
+};
 
 const BLOCK_TIME: Duration = Duration::from_secs(4);
 

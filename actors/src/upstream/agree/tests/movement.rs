@@ -69,9 +69,10 @@ impl Scenario {
 }
 
 /// What a minority does while the others are honest.
-const LIARS: [Mode; 14] = [
+const LIARS: [Mode; 15] = [
     Mode::Honest,
     Mode::Silent,
+    Mode::Gone,
     Mode::Stuck,
     Mode::Stale(2 * STEPS),
     Mode::Forked,
@@ -190,7 +191,7 @@ fn a_quorum_that_goes_back_is_followed() {
 #[test]
 fn of_two_forks_with_a_quorum_the_served_one_stays() {
     let modes = [Mode::Colluding, Mode::Colluding, Mode::Honest, Mode::Honest];
-    let mut scenario = Scenario::new(BLOCK_TIMES[0], 2, &modes);
+    let mut scenario = Scenario::new(BLOCK_TIMES[2], 2, &modes);
     scenario.world.betray();
     for _ in 0..20 {
         scenario.run(STEPS);

@@ -5,8 +5,10 @@ use super::{tree::Id, world::STEPS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Honest,
-    /// Does not answer.
+    /// Answers nothing, and never what it was asked in this mode.
     Silent,
+    /// Refuses connections.
+    Gone,
     /// Answers this many steps late.
     Slow(u64),
     /// Is two replicas, one of them this many steps behind.

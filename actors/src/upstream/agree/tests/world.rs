@@ -12,8 +12,9 @@ use super::{
 pub(super) const STEPS: u64 = 8;
 
 /// The block times of the schedules.
-pub(super) const BLOCK_TIMES: [Duration; 3] = [
+pub(super) const BLOCK_TIMES: [Duration; 4] = [
     Duration::from_secs(1),
+    Duration::from_secs(2),
     Duration::from_secs(4),
     Duration::from_secs(12),
 ];
@@ -141,7 +142,12 @@ impl World {
 
     fn note_kinds(&mut self) {
         let block_time = BLOCK_TIMES.iter().position(|time| *time == self.block_time);
-        let block_times = [Kind::OneSecond, Kind::FourSeconds, Kind::TwelveSeconds];
+        let block_times = [
+            Kind::OneSecond,
+            Kind::TwoSeconds,
+            Kind::FourSeconds,
+            Kind::TwelveSeconds,
+        ];
         self.kinds.note(block_times[block_time.unwrap()]);
         let mut honest = self.nodes.iter().skip(self.liars as usize);
         let is_lagging = honest.any(|node| node.late() > 0);
@@ -376,8 +382,9 @@ impl World {
     }
 
     fn change_honest(&mut self, node: usize) {
-        let mode = match self.rng.below(10) {
+        let mode = match self.rng.below(11) {
             0 => Mode::Silent,
+            10 => Mode::Gone,
             1 => Mode::Slow(1 + self.rng.below(3 * STEPS)),
             2 => Mode::Stale(1 + self.rng.below(3 * STEPS)),
             3 => Mode::Stuck,
@@ -571,7 +578,7 @@ impl World {
     pub(super) fn gives(&mut self, node: usize, id: Id) -> bool {
         let mode = self.nodes[node].mode;
         match mode {
-            Mode::Silent | Mode::Obstructing => false,
+            Mode::Silent | Mode::Gone | Mode::Obstructing => false,
             Mode::Delaying if self.delays_block(node, id) => false,
             _ if mode.gives_honest_blocks() => self.tree.get(id).is_honest,
             _ => !self.rng.is_one_in(4),

@@ -153,11 +153,44 @@ async fn the_head_stands_while_a_quorum_is_silent() {
         for upstream in [0, 1] {
             scene.upstreams[upstream].set_behavior(Behavior::Honest);
         }
-        // A call that is in progress has to time out first.
-        scene.run_for(10_000).await;
+        // A call that is in progress is never answered.
         extend_both(&mut scene, 3).await;
         scene.check_holds(0, 128);
         assert!(!scene.has_served(1, 291));
+    }
+}
+
+/// Nodes that come back answer nothing that they were asked before, neither calls for heads nor for
+/// blocks, whenever they went away.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_never_answered_delay_no_head() {
+    for gone_after in [0, 1, 130, 260, 510, 760, 990] {
+        for silence in [100, 700, 1_500, 2_600, 5_000] {
+            for (upstreams, quorum) in [(1, 1), (2, 2), (3, 2)] {
+                let mut scene = Scene::with_quorum(upstreams, quorum, 300);
+                for upstream in &scene.upstreams {
+                    upstream.announce_heads();
+                }
+                scene.run_for(5_000).await;
+                scene.mine(1);
+                scene.upstreams[0].announce();
+                scene.run_for(gone_after).await;
+                for upstream in &scene.upstreams[..quorum] {
+                    upstream.set_behavior(Behavior::Silent);
+                }
+                scene.run_for(silence).await;
+                for upstream in &scene.upstreams {
+                    upstream.set_behavior(Behavior::Honest);
+                }
+                let wanted = scene.chains().head(0);
+                for _ in 0..3 {
+                    scene.run_for(1_000).await;
+                    scene.mine(1);
+                }
+                let case = format!("{quorum} of {upstreams}: {gone_after}, {silence}");
+                assert!(scene.head() >= wanted, "{case}: {}", scene.head());
+            }
+        }
     }
 }
 

@@ -163,6 +163,8 @@ struct State {
 #[derive(Clone)]
 pub(super) struct Scripted {
     chains: Chains,
+    /// The time after which calls about heads are given up.
+    timeout: Duration,
     state: Arc<Mutex<State>>,
 }
 
@@ -184,6 +186,7 @@ impl Scripted {
     pub(super) fn new(chains: Chains) -> Self {
         Self {
             chains,
+            timeout: TIMEOUT,
             state: Arc::new(Mutex::new(State {
                 behavior: Behavior::Honest,
                 frozen_head: 0,
@@ -246,6 +249,10 @@ impl Scripted {
 
     /// Counts a call, waits for the latency, and returns the behavior and the number of calls.
     async fn behave(&self) -> Result<(Behavior, usize), CallError> {
+        self.behave_within(self.timeout).await
+    }
+
+    async fn behave_within(&self, timeout: Duration) -> Result<(Behavior, usize), CallError> {
         let (behavior, calls) = {
             let mut state = self.state.lock();
             state.calls += 1;
@@ -254,8 +261,8 @@ impl Scripted {
         sleep_until(Instant::now() + LATENCY).await;
         match behavior {
             Behavior::Silent => {
-                sleep_until(Instant::now() + TIMEOUT).await;
-                Err(CallError::Timeout(TIMEOUT))
+                sleep_until(Instant::now() + timeout).await;
+                Err(CallError::Timeout(timeout))
             }
             Behavior::Error(error) => Err(error),
             behavior => Ok((behavior, calls)),
@@ -265,6 +272,15 @@ impl Scripted {
 
 impl Upstream for Scripted {
     type Heads = ScriptedHeads;
+
+    fn within(&self, longest: Duration) -> Self {
+        Self {
+            timeout: longest.min(TIMEOUT),
+            ..self.clone()
+        }
+    }
+
+    fn reconnect(&self) {}
 
     fn name(&self) -> String {
         "scripted".to_owned()
@@ -332,7 +348,7 @@ impl Upstream for Scripted {
 
     async fn block(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
         self.state.lock().blocks.push(ask.number());
-        let (behavior, call) = self.behave().await?;
+        let (behavior, call) = self.behave_within(TIMEOUT).await?;
         let chain = self.state.lock().chain;
         let is_stale = matches!(behavior, Behavior::SometimesStale) && call % 3 == 0;
         if let Behavior::Slow(pause) = behavior {
@@ -396,7 +412,7 @@ impl Upstream for Scripted {
     }
 
     async fn header(&self, _: u64, hash: B256) -> Result<StatedHeader, FetchError> {
-        self.behave().await?;
+        self.behave_within(TIMEOUT).await?;
         let chain = self.state.lock().chain;
         let block = self.chains.by_hash(chain, hash);
         let block = block.ok_or(CallError::NotFound)?;
