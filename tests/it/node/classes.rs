@@ -164,6 +164,34 @@ fn a_limit_of_blocks_does_not_stop_reads_of_state() {
     wait_until("polled", || proxy.calls("eth_getBlockByNumber") > asked + 6);
 }
 
+/// An upstream that limits calls for heads for ten minutes still gives blocks and state, which the
+/// other one, whose heads are followed, refuses.
+#[test]
+fn a_limit_of_heads_stops_neither_blocks_nor_state() {
+    let (mut anvil, muted) = behind_a_proxy("node-classes-heads");
+    let heads_only = Proxy::to(&[anvil.address]);
+    let urls = [&muted, &heads_only].map(|proxy| http(proxy.address));
+    let server = follow_with(&urls, &["--quorum", "1"]);
+    wait_head(&server, anvil.head());
+    let too_many = Refusal::TooManyRequests {
+        retry_after_seconds: 600,
+    };
+    let refuse = |method| Fault::Refuse(Some(method), too_many);
+    muted.fail(vec![refuse("eth_chainId")]);
+    wait_until("limited", || limited(&server, 0) > 0);
+    heads_only.fail(["eth_getBlockByHash", "eth_getProof"].map(refuse).into());
+    let mut ours = server.connect();
+    for account in 11_000..11_003 {
+        anvil.mine(1);
+        wait_head(&server, anvil.head());
+        check("state", &read_state(&mut ours, account), &None);
+    }
+    let asked = muted.calls("eth_chainId");
+    check("limited once", &limited(&server, 0), &1);
+    check("not asked again", &muted.calls("eth_chainId"), &asked);
+    check("faults", &faults(&server, 0).len(), &0);
+}
+
 /// A tenant that causes more calls than it may is refused; another one is not.
 #[test]
 fn each_tenant_has_its_own_budget_of_calls() {

@@ -340,19 +340,30 @@ fn fetch<C: Chain>(
 
 /// The upstream to fetch from: of those that may be asked now and are not quarantined, one that was
 /// not slow lately; of these the one in use, else the one with the fewest faults. Every block is
-/// checked by its hash, so that even a quarantined one will do. If none may be asked for a moment,
-/// the path is kept for one that may be asked soon.
+/// checked by its hash, so that even a quarantined one will do. If no voter may be asked, one whose
+/// calls for heads fail may have the block as well. If none may be asked for a moment, the path is
+/// kept for one that may be asked soon.
 fn source<C: Chain>(tally: &Tally<'_, C>, voters: NodeSet) -> Option<UpstreamId> {
     let (at, quarantined) = (tally.view.at, tally.view.quarantined);
     let in_use = at.syncing.map(|(node, _)| node);
-    let nodes = voters
-        .iter()
-        .filter_map(|node| Some((node, at.nodes.get(node)?)));
+    // The first block of a window takes calls for heads.
+    let is_mute = |node| tally.head.is_some() && tally.stated(node).is_mute();
+    let nodes = at.nodes.iter().enumerate();
+    let nodes =
+        nodes.filter(|(node, access)| voters.has(*node) || access.may_fetch && is_mute(*node));
     let best = nodes.min_by_key(|(node, access)| {
         let (is_busy, is_new) = (!access.may_fetch, Some(*node) != in_use);
-        let is_quarantined = quarantined.has(*node);
+        let (is_mute, is_quarantined) = (!voters.has(*node), quarantined.has(*node));
         let (delays, strikes) = (access.delays, access.strikes);
-        (is_busy, is_quarantined, delays, is_new, strikes, *node)
+        (
+            is_busy,
+            is_mute,
+            is_quarantined,
+            delays,
+            is_new,
+            strikes,
+            *node,
+        )
     });
     best.map(|(node, _)| node)
 }

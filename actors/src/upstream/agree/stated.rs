@@ -99,6 +99,11 @@ impl Stated {
         };
     }
 
+    /// Whether it has stated nothing since its last failure, and was not syncing before.
+    pub(super) fn is_mute(&self) -> bool {
+        self.chain.is_empty() && !self.is_syncing
+    }
+
     /// Number and hash of its head.
     pub(crate) fn head(&self) -> Option<Point> {
         self.chain.back().map(|hash| (self.top, *hash))

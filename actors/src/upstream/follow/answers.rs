@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 
 use super::{
     Follower,
-    fetching::{Goal, SyncCall, linked},
+    fetching::{Goal, HeadSync, SyncCall, linked},
     interface::{FetchError, FirstBlock, HeldWindow, Upstream},
     work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
@@ -297,7 +297,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             (Ask::Number(_), _) => {}
             (_, Purpose::Backfill) => self.missing_below(id, ask),
             (_, Purpose::Sync | Purpose::First) => {
-                upstream.missing_in_a_row += 1;
+                // One whose calls for heads fail has not named it.
+                let is_named = |sync: &HeadSync| sync.voters.has(id);
+                upstream.missing_in_a_row += u32::from(self.sync.as_ref().is_none_or(is_named));
                 if upstream.missing_in_a_row >= MISSING_MAX {
                     let error = "the node does not have a block that it named";
                     let verdict = Verdict::Fault(Fault::Missing);

@@ -1,5 +1,6 @@
-//! A node that is killed, stopped, slow, cut or lost: with `--quorum 1`, or with two other nodes, the
-//! head goes on; with one other node it stands, because a majority of two is both.
+//! A node that is killed, stopped, slow, cut or lost: with `--quorum 1`, or with two other nodes,
+//! the head goes on; with one other node it stands, because a majority of two is both. Once the
+//! node is back, a quorum is followed within three block times.
 
 use std::time::{Duration, Instant};
 

@@ -273,6 +273,10 @@ impl SimFollower {
                 let backoff = POLL << tracked.heads_strikes.min(8);
                 tracked.poll_at = step + backoff.min(HEADS_BACKOFF);
                 tracked.heads_strikes += 1;
+                // It may give blocks all the same.
+                if !self.policy.holds(Rule::Classes) {
+                    tracked.blocks_backoff = step + BACKOFF;
+                }
                 self.quorum.heard(now, node, Said::Failed);
             } else {
                 (tracked.heads_strikes, tracked.answered_since) = (0, call.sent);

@@ -46,6 +46,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("what nodes stated before a jump shows nothing", "2 | a50..a100 F=a60 | a100@1,c300 a100@1,c300 -", "keep; fetch c300 of 0; ask 0@60 1@60"),
     ("its path is known", "2 | a50..a100 F=a60 linked=c110 | c110 c110 -", "replace c110; fetch c110 of 0"),
     ("a busy node is not asked for blocks", "2 | a50..a100 | busy,a101 a101 a100", "extend a101; fetch a101 of 1"),
+    ("if no voter gives blocks, one is asked whose calls for heads fail", "2 | a50..a100 | busy,a101 busy,a101 a100,failed", "extend a101; fetch a101 of 2"),
+    ("it is not asked otherwise", "2 | a50..a100 | busy,a101 a101 a100,failed", "extend a101; fetch a101 of 1"),
     ("a sync goes on", "2 | a50..a100 sync=a101 | a100,a101,a102 a101,a102 a100", "extend a101; fetch a101 of 0"),
     ("a sync that has lost its quorum does not", "2 | a50..a100 sync=d101 | a101 a101 d101", "extend a101; fetch a101 of 0; against 2 d101"),
     ("all are behind", "2 | a50..a100 | a99 a98 a97", "keep"),

@@ -1,7 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod backfill;
+mod classes;
 mod forks;
+mod lost;
 mod refusals;
 mod scene;
 mod scripted;
@@ -262,8 +264,8 @@ async fn a_failing_upstream_is_replaced_by_another() {
     check_is_replaced(error(limited), 1, UpstreamState::Limited).await;
 }
 
-/// A call for heads that is not answered is a fault, reported once for each poll: one that takes two
-/// seconds, after a quarter of a block time.
+/// A call for heads that is not answered is a fault, reported once for each poll. A poll takes two
+/// seconds and follows after a quarter of a block time.
 #[tokio::test(start_paused = true)]
 async fn a_silent_upstream_is_reported_once_a_poll() {
     let mut scene = Scene::new(2, 300);

@@ -115,6 +115,8 @@ pub(super) enum Behavior {
     Silent,
     /// Every call fails.
     Error(CallError),
+    /// Every call about heads fails.
+    HeadErrors(CallError),
     /// Its blocks fail their checks.
     BadBlocks,
     /// This block fails its checks.
@@ -249,7 +251,10 @@ impl Scripted {
 
     /// Counts a call, waits for the latency, and returns the behavior and the number of calls.
     async fn behave(&self) -> Result<(Behavior, usize), CallError> {
-        self.behave_within(self.timeout).await
+        match self.behave_within(self.timeout).await? {
+            (Behavior::HeadErrors(error), _) => Err(error),
+            behavior => Ok(behavior),
+        }
     }
 
     async fn behave_within(&self, timeout: Duration) -> Result<(Behavior, usize), CallError> {
