@@ -204,14 +204,15 @@ pub(crate) struct Refusal {
     pub(crate) by: NodeSet,
 }
 
-/// An upstream that contradicts a quorum, or another upstream while no quorum agrees.
+/// An upstream that contradicts a quorum, another upstream while no quorum agrees, or, with a
+/// quorum, a block that the chain has to contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dissent {
     /// The upstream.
     pub(crate) node: UpstreamId,
     /// The block that it names.
     pub(crate) theirs: Point,
-    /// The hash that a quorum names at that number. `None`: no quorum agrees, and nothing shows
-    /// which upstream is right.
+    /// The hash that a quorum names at that number. `None`: no quorum agrees with ours, and
+    /// nothing shows which upstream is right.
     pub(crate) ours: Option<B256>,
 }

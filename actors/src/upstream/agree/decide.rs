@@ -63,6 +63,11 @@ pub(crate) fn decide<C: Chain>(view: &View<'_, C>, policy: &Policy) -> Decision 
     if choice == Choice::Disagree && dissent.is_empty() {
         dissent = disputes(&tally);
     }
+    if let Some(refusal) = survey.refusal.filter(|refusal| refusal.choice == choice)
+        && matches!(choice, Choice::Finalized | Choice::Untrusted)
+    {
+        dissent.extend(insistence(&dissent, refusal));
+    }
     let adopt = survey
         .eligible
         .filter(|_| choice.effect() == Effect::Adopt)
@@ -455,6 +460,15 @@ fn disputes<C: Chain>(tally: &Tally<'_, C>) -> Vec<Dissent> {
         }
     }
     found
+}
+
+/// The upstreams that name a chain without a block that it has to contain, and are not in `found`.
+/// They are a quorum, so that none agrees with us.
+fn insistence(found: &[Dissent], refusal: Refusal) -> Vec<Dissent> {
+    let is_new = |node: &UpstreamId| found.iter().all(|dissent| dissent.node != *node);
+    let nodes = refusal.by.iter().filter(is_new);
+    let (theirs, ours) = (refusal.head, None);
+    nodes.map(|node| Dissent { node, theirs, ours }).collect()
 }
 
 /// The heads that the upstreams name that count.

@@ -236,7 +236,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// it, once it has lasted as long. Other changes are reported ten times a second at most,
     /// because an upstream can cause one with each head that it names.
     fn report_decision(&mut self, decision: &Decision) {
-        self.report_dissent(&decision.dissent);
+        self.report_dissent(decision);
         self.report_quarantine(decision.quarantined);
         let (now, choice, agreeing) = (self.now(), decision.choice, decision.agreeing);
         let since = self.choice_since.filter(|(before, _)| *before == choice);
@@ -276,11 +276,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Reports upstreams that contradict a quorum, or each other while no quorum agrees, once until
-    /// they have not for some time.
-    fn report_dissent(&mut self, dissent: &[Dissent]) {
+    /// Reports upstreams that contradict a quorum, each other while no quorum agrees, or a block
+    /// that the chain has to contain, once until they have not for some time.
+    fn report_dissent(&mut self, decision: &Decision) {
+        let insist = |node| decision.refusal.filter(|refusal| refusal.by.has(node));
         let (now, quiet) = (self.now(), self.health.block_time() * DISSENT_QUIET_BLOCKS);
-        for &Dissent { node, theirs, ours } in dissent {
+        for &Dissent { node, theirs, ours } in &decision.dissent {
             let upstream = &mut self.upstreams[node];
             let before = upstream.dissented_at.replace(now);
             if before.is_some_and(|before| now.saturating_sub(before) < quiet) {
@@ -289,6 +290,13 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             let (number, hash) = theirs;
             let node_name = upstream.client.name();
             match ours {
+                None if let Some(refusal) = insist(node) => tracing::warn!(
+                    node = node_name,
+                    number,
+                    %hash,
+                    reason = refusal.choice.label(),
+                    "the node insists on a chain that may not be served"
+                ),
                 Some(ours) => tracing::warn!(
                     node = node_name,
                     number,

@@ -238,6 +238,10 @@ async fn a_finalized_block_is_not_reverted() {
         }
         scene.check_holds(0, 128);
         assert_eq!(scene.decided(), Some((Choice::Finalized, 0)), "{after}");
+        // They are named, and nobody is quarantined: a quorum contradicts us.
+        assert_eq!(dissents(&scene.take_events()), [0, 1, 2], "{after}");
+        let is_quarantined = |(_, state): &(_, _)| *state == UpstreamState::Quarantined;
+        assert!(!scene.take_states().iter().any(is_quarantined), "{after}");
         // Its own branch is still followed.
         scene
             .upstreams
