@@ -88,3 +88,47 @@ async fn another_upstream_is_asked_for_blocks_that_fit() {
     scene.run_for(120_000).await;
     scene.check_holds(0, 128);
 }
+
+/// Blocks of a fork that is not known here are no fault: the head stands, the upstreams are live,
+/// and are asked for the block a few times in a block time. Everything goes on once it is known.
+#[tokio::test(start_paused = true)]
+async fn blocks_of_an_unknown_fork_are_no_fault() {
+    for (change, before) in [
+        (Change::Reset, false),
+        (Change::Advance, true),
+        (Change::ExtendBelow, false),
+    ] {
+        let mut scene = Scene::with_quorum(3, 2, 300);
+        if before {
+            scene.run_for(5_000).await;
+        }
+        scene.refuse_fork(change);
+        for upstream in &scene.upstreams {
+            upstream.take_blocks();
+        }
+        for _ in 0..10 {
+            scene.mine(1);
+            scene.run_for(1_000).await;
+        }
+        match change {
+            Change::Advance => assert_eq!(scene.head(), 300),
+            Change::ExtendBelow => assert_eq!((scene.oldest(), scene.head()), (301, 310)),
+            Change::Reset | Change::KeepGenesis => {}
+        }
+        let events = scene.take_events();
+        let is_fault = |event: &Event| matches!(event, Event::Failed { .. });
+        assert!(!events.iter().any(is_fault), "{change:?}: {events:?}");
+        let live = |(_, state): &(usize, UpstreamState)| *state == UpstreamState::Live;
+        let states = scene.take_states();
+        assert!(states.iter().all(live), "{change:?}: {states:?}");
+        for upstream in &scene.upstreams {
+            let asked = upstream.take_blocks().len();
+            // Each turn fetches a path of up to ten blocks again.
+            assert!(asked <= 400, "{change:?}: {asked}");
+        }
+        scene.refuse(None);
+        scene.mine(1);
+        scene.run_for(20_000).await;
+        scene.check_holds(0, 128);
+    }
+}

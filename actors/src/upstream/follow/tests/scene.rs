@@ -5,6 +5,7 @@ use std::{collections::HashSet, pin::Pin, sync::Arc};
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
+    verify::HeaderRefusal,
     window::{
         BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window, WindowError, WindowLimits,
     },
@@ -40,9 +41,16 @@ struct WindowState {
     finalized: HashSet<B256>,
     is_gone: bool,
     /// The changes that it refuses, and why.
-    refused: Option<(Change, WindowError)>,
+    refused: Option<(Change, Refused)>,
     events: Vec<Event>,
     states: Vec<(usize, UpstreamState)>,
+}
+
+/// Why it refuses a change.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    Unfit,
+    UnknownFork,
 }
 
 /// A kind of change.
@@ -73,7 +81,13 @@ impl WindowState {
     /// Fails if it refuses such changes.
     fn accept(&self, change: Change) -> Result<(), ChangeError<Gone>> {
         match self.refused {
-            Some((refused, error)) if refused == change => Err(ChangeError::Refused(error)),
+            Some((refused, why)) if refused == change => Err(match why {
+                Refused::Unfit => ChangeError::Refused(WindowError::Full),
+                Refused::UnknownFork => ChangeError::Header {
+                    number: 7,
+                    refusal: HeaderRefusal::UnknownFork { number: 7 },
+                },
+            }),
             _ => Ok(()),
         }
     }
@@ -270,7 +284,12 @@ impl Scene {
 
     /// The window refuses such changes, or none.
     pub(super) fn refuse(&self, change: Option<Change>) {
-        self.window().refused = change.map(|change| (change, WindowError::Full));
+        self.window().refused = change.map(|change| (change, Refused::Unfit));
+    }
+
+    /// The window refuses such changes, because their blocks are of a fork that is not known.
+    pub(super) fn refuse_fork(&self, change: Change) {
+        self.window().refused = Some((change, Refused::UnknownFork));
     }
 
     /// Adds blocks to chain 0.
