@@ -6,6 +6,7 @@
 //! | `cycles` | dependencies between files have no cycles |
 //! | `calls` | some names are used in one place only, some calls are banned |
 //! | `layout` | files are short, named for what they contain, and fit a screen |
+//! | `manifest` | the release checks arithmetic |
 //! | `documents` | the README is short, every relative link has a target, and every named file exists |
 
 mod boundaries;
@@ -13,6 +14,7 @@ mod calls;
 mod cycles;
 mod documents;
 mod layout;
+mod manifest;
 mod source;
 mod tokens;
 
