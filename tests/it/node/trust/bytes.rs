@@ -17,10 +17,17 @@ const BLOCKS: usize = 14;
 /// Most MiB that a process may grow by.
 const MIB_MAX: u64 = 200;
 
-/// MiB of a process that are resident.
-fn resident(process: &Process) -> u64 {
+/// Sets the peak of a process's resident memory to what is resident now, and returns that in MiB.
+fn reset_peak(process: &Process) -> u64 {
+    // 5: the peak (proc(5)).
+    fs::write(format!("/proc/{}/clear_refs", process.id()), "5").unwrap();
+    peak(process)
+}
+
+/// The most MiB of a process that have been resident at once since the last reset.
+fn peak(process: &Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib: u64 = line
         .unwrap()
         .trim()
@@ -49,19 +56,18 @@ fn large_extra_data_is_refused() {
             is_brief,
             ..Claims::chain(&blocks.collect::<Vec<_>>())
         };
-        let before = resident(&target.server.process);
+        let before = reset_peak(&target.server.process);
         liar.claim(claims);
         let (reason, least) = match is_brief {
             true => ("malformed_member", BLOCKS),
             false => ("malformed", 0),
         };
-        let mut most = before;
         wait_until("refused", || {
             target.check_honest(&chain);
-            most = most.max(resident(&target.server.process));
             let refused = faults(&target.server, 0).get(reason).copied();
             refused.is_some() && liar.blocks_given() >= least
         });
+        let most = peak(&target.server.process);
         println!("is_brief {is_brief}: {before} MiB, at most {most} MiB");
         assert!(most - before < MIB_MAX, "{before} MiB, at most {most} MiB");
         check(
@@ -89,17 +95,16 @@ fn large_answers_are_refused_over_websocket() {
         path: String::new(),
         change: Change::Becomes(large.leak()),
     })]);
-    let (before, honest) = (resident(&target.server.process), chain.head());
+    let (before, honest) = (reset_peak(&target.server.process), chain.head());
     for _ in 0..BLOCKS {
         chain.mine();
     }
-    let mut most = before;
     wait_until("refused", || {
         check("the head stands", &target.check_honest(&chain), &honest);
-        most = most.max(resident(&target.server.process));
         // After each, it waits longer before it asks again.
         !faults(&target.server, 0).is_empty() && proxy.applied() >= 6
     });
+    let most = peak(&target.server.process);
     println!("over WebSocket: {before} MiB, at most {most} MiB");
     assert!(most - before < MIB_MAX, "{before} MiB, at most {most} MiB");
     proxy.heal();
