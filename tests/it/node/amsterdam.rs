@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     comparison::{Comparison, GETH},
-    follow, head, http, refuted, ws,
+    follow, follow_with, head, http, refuted, ws,
 };
 use crate::{
     harness::{Connection, KEY, Server, check, scratch, wait_until},
@@ -27,7 +27,7 @@ const ACCOUNT: &str = "0x71562b71999873db5b286df957af199ec94617f7";
 /// The address of the logs of transfers (EIP-7708).
 const SYSTEM: &str = "0xfffffffffffffffffffffffffffffffffffffffe";
 /// The time for the start of geth and nearhead, and for the traffic before the fork.
-const SECONDS_BEFORE_FORK: u64 = 20;
+const SECONDS_BEFORE_FORK: u64 = 25;
 
 /// Code that creates a contract with five slots. A call to it clears them, for which gas is
 /// refunded.
@@ -108,7 +108,18 @@ fn a_chain_that_crosses_to_amsterdam_is_followed() {
     let path = folder.join("genesis.json");
     fs::write(&path, genesis.to_string()).unwrap();
     let geth = Geth::dev_at_genesis(&folder, &path, 1);
-    let servers = [http(geth.address), ws(geth.address)].map(|url| follow(&[url]));
+    let [http, ws] = [http(geth.address), ws(geth.address)];
+    // The genesis file names the fork, so that header rules are on.
+    let rules = ["--genesis", path.to_str().unwrap()];
+    let servers = [
+        follow(&[http.clone()]),
+        follow(&[ws]),
+        follow_with(&[http], &rules),
+    ];
+    for (server, is_on) in servers.iter().zip([0.0, 0.0, 1.0]) {
+        let found = server.metric("nearhead_header_rules");
+        check("header rules", &found, &is_on);
+    }
     let mut session = Client::open(servers[1].address, &format!("/ws/v3/{KEY}"));
     session.call("eth_subscribe", &json!(["newHeads"]));
 
