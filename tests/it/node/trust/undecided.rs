@@ -1,5 +1,7 @@
 //! A node that lies, and no quorum against it: the head stands, or goes on honestly.
 
+use std::time::{Duration, Instant};
+
 use super::{HonestChain, SECONDS, Target, ahead, check, finalized_ahead, http, wait_until};
 use crate::{
     node::{GONE, counted, faults},
@@ -9,8 +11,12 @@ use crate::{
 /// Heads that a liar has to name.
 const HEADS: usize = 4;
 
-/// The same while the others are stopped: at half a block time each, they take eleven seconds.
-const HEADS_ALONE: usize = 23;
+/// The same while the others are stopped. A node is polled every quarter of a block time, which is
+/// a second here: this many take about eleven seconds.
+const HEADS_ALONE: usize = 11 * 4;
+
+/// At least so long, with which the attack succeeded once.
+const STOPPED_FOR: Duration = Duration::from_secs(11);
 
 #[test]
 fn one_of_two_nodes_does_not_move_the_head() {
@@ -66,6 +72,7 @@ fn a_liar_does_not_move_the_head_while_the_others_are_stopped() {
         Target::follow(&[two, chain.url(), http(proxy.address)], &[]),
     ];
     let (number, _) = chain.head();
+    let stopped_at = Instant::now();
     for liar in &liars {
         let claims = ahead(liar, number, 7);
         liar.cut_off();
@@ -90,6 +97,12 @@ fn a_liar_does_not_move_the_head_while_the_others_are_stopped() {
             &chain.head(),
         );
     }
+    wait_until("they have been stopped for long enough", || {
+        for target in &targets {
+            check("head", &target.check_honest(&chain), &chain.head());
+        }
+        stopped_at.elapsed() >= STOPPED_FOR
+    });
     chain.anvil.process.thaw();
     // Two honest nodes decide against the liar; one alone does not.
     let before = chain.head();
