@@ -1,6 +1,10 @@
 //! A store that is prepared for a program.
 
-use std::{path::Path, sync::OnceLock, time::SystemTime};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::SystemTime,
+};
 
 use alloy_primitives::B256;
 use nearhead_actors::data_folder::DataFolder;
@@ -110,8 +114,8 @@ impl PreparedStore {
         Server::on_data(&root, arguments)
     }
 
-    /// Writes the store of the dev chain into the folder of its data.
-    fn write(&self, root: &Path) {
+    /// Writes the store of the dev chain into the folder of its data, and returns that.
+    pub(crate) fn write(&self, root: &Path) -> PathBuf {
         let (chain_id, genesis) = dev_chain();
         let folder = DataFolder::open(root, chain_id, genesis).unwrap();
         let mut store = SqliteStore::open(folder.path()).unwrap();
@@ -124,6 +128,7 @@ impl PreparedStore {
         for cells in self.usage.chunks(8_192) {
             store.add_usage(cells).unwrap();
         }
+        folder.path().to_owned()
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     refusal::{REFUSALS, Refusal},
     scene::{CREDENTIALS, Credentials, Scene, open, seconds, with},
 };
-use crate::harness::{Connection, Server, check};
+use crate::{harness::check, tenants::administrator::Administrator};
 
 /// What an administrator changes so that a session ends for the reason of this row; `None` if its
 /// credentials cannot have that.
@@ -33,33 +33,10 @@ fn change(scene: &Scene, what: &str, given: Credentials) -> Option<Value> {
     Some(json!({"settings": settings}))
 }
 
-/// Calls the API of administration.
-fn administer(server: &Server, verb: &str, path: &str, body: &Value) {
-    let admin = server.admin.expect("there is an admin listener");
-    let path = format!("/admin/api/v1{path}");
-    // Some calls take no body.
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    let mut connection = Connection::open(admin, &path);
-    let head = format!(
-        "{verb} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {API_TOKEN}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    connection.send(format!("{head}{body}").as_bytes());
-    let response = connection.receive();
-    assert!(response.status < 300, "{verb} {path} {body}: {response:?}");
-}
-
-const API_TOKEN: &str = "token-of-the-test";
-
 #[test]
 fn open_sessions_end_when_they_would_be_refused() {
     let mut scene = Scene::new();
-    scene.store.api_token(API_TOKEN);
+    Administrator::prepare(&mut scene.store);
     let mut cases = Vec::new();
     for (at, row) in REFUSALS.iter().enumerate() {
         for given in CREDENTIALS {
@@ -101,12 +78,15 @@ fn open_sessions_end_when_they_would_be_refused() {
             (row, given, id, change, session)
         })
         .collect();
+    let administrator = Administrator::of(&server);
     for (_, _, id, change, _) in &sessions {
         match change {
             Some(Value::Null) => {
-                administer(&server, "POST", &format!("/keys/{id}/revoke"), &Value::Null);
+                administrator.done("POST", &format!("/keys/{id}/revoke"), &Value::Null);
             }
-            Some(change) => administer(&server, "PATCH", &format!("/keys/{id}"), change),
+            Some(change) => {
+                administrator.done("PATCH", &format!("/keys/{id}"), change);
+            }
             None => {}
         }
     }
