@@ -8,7 +8,8 @@ use rusqlite::Connection;
 use super::{steps::Model, *};
 use crate::{
     audit::AuditQuery,
-    usage::{GroupBy, Resolution, UsageOf, Used},
+    id::TenantId,
+    usage::{GroupBy, KeyOwner, Resolution, UsageOf, Used},
 };
 
 /// A store of some hundred records; what is in it.
@@ -436,7 +437,7 @@ fn a_store_that_cannot_be_written_is_refused() {
 
 /// A store of an older format has the same in the newest one.
 #[test]
-fn an_older_format_is_brought_up_to_date() {
+fn older_records_are_brought_up_to_date() {
     let folder = Folder::new("older");
     let mut store = folder.open().unwrap();
     let mut model = Model::default();
@@ -460,4 +461,103 @@ fn an_older_format_is_brought_up_to_date() {
     assert_eq!(store.load().unwrap().directory, model.directory);
     assert_eq!(store.audit(&query).unwrap(), entries);
     assert!(!store.expire(UnixMillis(0)).unwrap());
+}
+
+/// Makes `usage.sqlite` what the first format would have of it.
+fn lower_usage(folder: &Folder) {
+    let path = folder.file(USAGE);
+    let newest = folder.file("newest");
+    fs::rename(&path, &newest).unwrap();
+    let first = Connection::open(&path).unwrap();
+    let application_id = {
+        let newest = Connection::open(&newest).unwrap();
+        newest.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))
+    };
+    first
+        .execute_batch(include_str!("../sqlite/usage_1.sql"))
+        .unwrap();
+    first
+        .pragma_update(None, "application_id", application_id.unwrap())
+        .unwrap();
+    first.pragma_update(None, "user_version", 1).unwrap();
+    first
+        .execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()])
+        .unwrap();
+    let columns = "number, id, tenant, last_used";
+    first
+        .execute_batch(&format!(
+            "INSERT INTO key ({columns}) SELECT {columns} FROM newest.key;
+             INSERT INTO label SELECT * FROM newest.label;
+             INSERT INTO minute SELECT * FROM newest.minute;
+             INSERT INTO hour SELECT * FROM newest.hour;
+             INSERT INTO day SELECT * FROM newest.day;"
+        ))
+        .unwrap();
+}
+
+/// Usage of an older format is the same in the newest one, and what comes later counts for chains.
+#[test]
+fn older_usage_is_brought_up_to_date() {
+    let folder = Folder::new("older-usage");
+    let [first, second, other] = ["first", "second", "other"].map(KeyId::of_configured);
+    let tenant = TenantId::of_configured("tenant");
+    let cell = |key: KeyId, chain: Option<KeyId>, requests: u64| UsageCell {
+        minute: UnixMillis(600_000),
+        key,
+        owner: Some(KeyOwner { tenant, chain }),
+        method: "eth_call".into(),
+        outcome: "ok".into(),
+        last: UnixMillis(600_000 + requests),
+        used: Used {
+            requests,
+            ..Used::default()
+        },
+    };
+    let mut store = folder.open().unwrap();
+    store
+        .add_usage(&[
+            cell(first, None, 1),
+            cell(second, None, 2),
+            cell(other, None, 4),
+        ])
+        .unwrap();
+    let answers = |store: &mut SqliteStore, of: UsageOf| {
+        Resolution::ALL.map(|resolution| {
+            let query = UsageQuery {
+                of: of.clone(),
+                resolution,
+                from: UnixMillis(0),
+                to: UnixMillis(u64::MAX),
+                by: GroupBy {
+                    time: true,
+                    key: true,
+                    method: true,
+                    outcome: true,
+                },
+                rows_max: 100,
+            };
+            store.usage(&query).unwrap()
+        })
+    };
+    let before = answers(&mut store, UsageOf::All);
+    let last_used = store.load().unwrap().last_used;
+    drop(store);
+    lower_usage(&folder);
+
+    let mut store = folder.open().unwrap();
+    assert_eq!(answers(&mut store, UsageOf::All), before);
+    assert_eq!(answers(&mut store, UsageOf::Tenant(tenant)), before);
+    assert_eq!(store.load().unwrap().last_used, last_used);
+    // That the second key took the place of the first one is known when it is used again.
+    store.add_usage(&[cell(second, Some(first), 8)]).unwrap();
+    let of_chain = |store: &mut SqliteStore| {
+        answers(store, UsageOf::Chains(vec![first])).map(|answer| {
+            let requests = answer.rows.iter().map(|row| row.used.requests);
+            requests.sum::<u64>()
+        })
+    };
+    assert_eq!(of_chain(&mut store), [11; 3]);
+    drop(store);
+    let mut store = folder.open().unwrap();
+    assert_eq!(of_chain(&mut store), [11; 3]);
 }
