@@ -96,11 +96,14 @@ impl TenantParts {
         })
     }
 
-    /// Writes the usage that is not written yet, and ends the actor.
+    /// Writes the usage that is not written yet, ends the actor, and closes the store, which leaves
+    /// all that it has in its two files.
     pub(super) async fn stop(self) {
         // This fails if the actor has ended by itself.
         let _ = self.actor.send(StopTenants).await;
         self.arbiter.stop();
+        // The store is dropped with the actor. This fails if the thread panicked, which was shown.
+        let _ = self.arbiter.join();
     }
 }
 

@@ -1,8 +1,11 @@
 //! What keys of a store may do: a real program over a real store, which is prepared before the
 //! program starts.
 
+mod administrator;
 mod contracts;
 #[path = "../../../src/access/issuer.rs"]
 mod issuer;
+mod killed;
 pub(crate) mod prepared_store;
 mod refusals;
+mod spoiled;
