@@ -1,10 +1,12 @@
 //! Refused calls, and bodies that exceed a quota.
 
+use std::num::NonZeroU32;
+
 use nearhead_tenants::limits::{Quota, Rate, TenantLimits};
 use serde_json::{Value, json};
 
 use super::{
-    refusal::{REFUSALS, check_error, check_response, row},
+    refusal::{RATE, REFUSALS, check_error, check_rate, check_response, row},
     scene::{CREDENTIALS, Scene, call, narrowed, open, post, shake_hands},
 };
 use crate::harness::{check, wait_until};
@@ -16,7 +18,7 @@ fn calls_and_bodies_are_refused_over_both_transports() {
         quota,
         ..TenantLimits::default()
     };
-    let one = Some(Rate::of_one_second(std::num::NonZeroU32::MIN));
+    let one = Some(Rate::of_one_second(NonZeroU32::MIN));
     let contract = "0xde00000000000000000000000000000000000001";
     let balance = call(
         "eth_getBalance",
@@ -93,20 +95,38 @@ fn calls_and_bodies_are_refused_over_both_transports() {
     }
     let mut clients = Vec::new();
     for (what, limits, allow, body) in &cases {
-        for given in CREDENTIALS {
-            let name = format!("{}-{given:?}", what.replace(' ', "-"));
-            let tenant = scene.store.tenant(&name, *limits);
-            let settings = narrowed(scene.settings(given), allow.clone());
+        for (given, has_rate) in CREDENTIALS
+            .map(|given| [(given, false), (given, true)])
+            .as_flattened()
+        {
+            // If a rate is what is exceeded, another one would not be the scarcer one.
+            if *has_rate && row(what).rate_limit == "yes" {
+                continue;
+            }
+            let mut limits = *limits;
+            if *has_rate {
+                limits.quota.requests = NonZeroU32::new(RATE).map(Rate::of_one_second);
+            }
+            let name = format!("{}-{given:?}-{has_rate}", what.replace(' ', "-"));
+            let tenant = scene.store.tenant(&name, limits);
+            let settings = narrowed(scene.settings(*given), allow.clone());
             scene.store.key_of(tenant, &name, None, settings);
-            clients.push((*what, given, scene.client(given, &name), *body));
+            let client = scene.client(*given, &name);
+            clients.push((
+                *what,
+                format!("{given:?}, rate {has_rate}"),
+                *has_rate,
+                client,
+                *body,
+            ));
         }
     }
     let server = scene.store.serve("refusals-calls", &[]);
-    for (what, given, client, body) in clients {
-        let (case, row) = (format!("{what}: {given:?}"), row(what));
+    for (what, given, has_rate, client, body) in clients {
+        let (case, row) = (format!("{what}: {given}"), row(what));
         if row.place == "handshake" {
             let response = shake_hands(server.address, &client);
-            check_response(&format!("{case}, handshake"), &response, row);
+            check_response(&format!("{case}, handshake"), &response, row, has_rate);
             continue;
         }
         let mut session = open(server.address, &client);
@@ -122,11 +142,11 @@ fn calls_and_bodies_are_refused_over_both_transports() {
         // Over HTTP, nobody subscribes.
         if row.status != 200 {
             let response = post(server.address, &client, body);
-            check_response(&format!("{case}, HTTP"), &response, row);
+            check_response(&format!("{case}, HTTP"), &response, row, has_rate);
         }
         if row.place == "body, handshake" {
             let response = shake_hands(server.address, &client);
-            check_response(&format!("{case}, handshake"), &response, row);
+            check_response(&format!("{case}, handshake"), &response, row, has_rate);
         }
         session.text(&body.to_string());
         let answer = session.answer();
@@ -139,6 +159,13 @@ fn calls_and_bodies_are_refused_over_both_transports() {
             check_error(&format!("{case}, in a batch"), &answers[0], row);
             let is_answered = answers[1]["result"].is_string();
             check(&format!("{case}, stays open"), &is_answered, &true);
+            let response = post(server.address, &client, &batch);
+            check(&format!("{case}, batch"), &response.status, &200);
+            check_rate(
+                &format!("{case}, batch"),
+                &response,
+                has_rate.then_some(RATE),
+            );
         }
     }
 }

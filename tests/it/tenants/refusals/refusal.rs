@@ -52,11 +52,15 @@ pub(super) const TOO_MANY_TOKENS: &str =
     "too many tokens of the client's network were not accepted";
 pub(super) const TOO_MANY_GUESSES: &str =
     "too many keys or secrets of the client's network were not accepted";
+pub(super) const OTHER_HOST: &str =
+    "the key is the default `dev`, and `Host` is not of this machine";
+pub(super) const OTHER_ORIGIN: &str =
+    "the key is the default `dev`, and the origin is not of this machine";
 const KEYS_CHANGED: &str = "4401, `the key's public keys have changed`";
 const LIST_CHANGED: &str = "4403, `an allowlist of the key has changed`";
 
 #[rustfmt::skip]
-pub(super) const REFUSALS: [Refusal; 20] = [
+pub(super) const REFUSALS: [Refusal; 22] = [
     refusal("the key is missing, unknown, expired or revoked", "request", (401, -32002, "invalid project id"), BEARER, "4401, `the key was revoked or has expired`"),
     refusal("the secret is missing or wrong", "request", (401, -32002, "invalid project secret"), BEARER, "4401, `the key's secret has changed`"),
     refusal(TOO_MANY_GUESSES, "request", (429, -32005, "too many project IDs or secrets of this network were not accepted, try again later"), ("no", "yes", "no"), "never"),
@@ -70,13 +74,15 @@ pub(super) const REFUSALS: [Refusal; 20] = [
     refusal("the origin is not listed", "request", (403, -32002, "the origin is not on the allowlist of this project ID"), NO, LIST_CHANGED),
     refusal("the user agent is not listed", "request", (403, -32002, "the user agent is not on the allowlist of this project ID"), NO, LIST_CHANGED),
     refusal("the client's network is not listed", "request", (403, -32002, "the IP address is not on the allowlist of this project ID"), NO, LIST_CHANGED),
+    refusal(OTHER_HOST, "request", (403, -32002, "the header Host is not of this machine, use localhost or allow the host with --allowed-host"), NO, "4403, `the key serves this machine alone`"),
+    refusal(OTHER_ORIGIN, "request", (403, -32002, "the origin is not of this machine, open the page from localhost or give nearhead an --api-key"), NO, "never"),
     refusal("the method is not listed", "call", (403, -32002, "the method is not on the allowlist of this project ID"), IF_LIMITED, "stays open"),
     refusal("a contract is not listed", "call", (403, -32002, "the contract address is not on the allowlist of this project ID"), IF_LIMITED, "stays open"),
     refusal("requests a second", "body, handshake", (429, -32005, "project ID request rate exceeded"), ("no", "yes", "yes"), "stays open"),
     refusal("units a second", "body, handshake", (429, -32005, "project ID unit rate exceeded"), ("no", "yes", "yes"), "stays open"),
     refusal("units a day", "body, handshake", (402, -32005, "project ID units of the day are used up, they are renewed at 00:00 UTC"), ("no", "yes, until 00:00 UTC", "if a rate is limited"), "stays open"),
     refusal("sessions", "handshake", (503, -32002, "resource unavailable"), ("no", "1", "no"), "stays open"),
-    refusal("subscriptions of the tenant", "call", (200, -32000, "too many subscriptions, at most N a project ID"), IF_LIMITED, "stays open"),
+    refusal("subscriptions of the tenant", "call", (200, -32000, "too many subscriptions, at most N a project ID"), NO, "stays open"),
 ];
 
 /// The row of this refusal.
@@ -115,16 +121,47 @@ fn the_table_of_the_docs_is_this_one() {
     check("rows", &found.len(), &expected.len());
 }
 
+/// Members of the error's `data`; none if it has no `data`.
+fn data_members(row: &Refusal) -> &'static [&'static str] {
+    match row.what {
+        TOO_MANY_GUESSES | TOO_MANY_TOKENS => &["backoff_seconds"],
+        "requests a second" => &["allowed_rps", "backoff_seconds", "current_rps"],
+        "units a second" => &["allowed_units_per_second", "backoff_seconds"],
+        "units a day" => &["allowed_units_per_day", "backoff_seconds"],
+        _ => &[],
+    }
+}
+
 pub(super) fn check_error(case: &str, answer: &Value, row: &Refusal) {
     let error = &answer["error"];
     check(case, &error["code"], &json!(row.code));
     let expected = row.message.replace("at most N", "at most 0");
     check(case, &error["message"], &json!(expected));
+    let data = error["data"].as_object();
+    let mut members: Vec<&str> = data
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| &**name)
+        .collect();
+    members.sort_unstable();
+    check(&format!("{case}: {answer}"), &&*members, &data_members(row));
+    for (name, value) in data.into_iter().flatten() {
+        let least = u64::from(name != "current_rps");
+        let is_number = value.as_u64().is_some_and(|number| number >= least);
+        let is_allowed = !name.starts_with("allowed") || *value == json!(1);
+        assert!(is_number && is_allowed, "{case}: {name} of {answer}");
+    }
+    check(case, &error.get("data").is_some(), &!members.is_empty());
 }
 
-pub(super) fn check_response(case: &str, response: &Response, row: &Refusal) {
+/// What a client may use of a rate that no test exceeds.
+pub(super) const RATE: u32 = 1_000_000;
+
+/// Checks a response; `has_rate` says that a rate of [`RATE`] is limited as well.
+pub(super) fn check_response(case: &str, response: &Response, row: &Refusal, has_rate: bool) {
     check(case, &response.status, &row.status);
-    check_error(case, &parse(&response.body), row);
+    let answer = parse(&response.body);
+    check_error(case, &answer, row);
     let challenge = response.header("www-authenticate");
     let challenge = challenge.map_or("no".to_owned(), |challenge| format!("`{challenge}`"));
     check(case, &challenge.as_str(), &row.challenge);
@@ -141,12 +178,28 @@ pub(super) fn check_response(case: &str, response: &Response, row: &Refusal) {
         }
         other => panic!("{other}"),
     }
-    for name in ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"] {
-        let is_there = response.header(name).is_some();
-        check(
-            &format!("{case}: {name}"),
-            &is_there,
-            &(row.rate_limit == "yes"),
-        );
+    if let Some(backoff) = answer["error"]["data"]["backoff_seconds"].as_u64() {
+        check(&format!("{case}: backoff"), &Some(backoff), &number);
     }
+    let limit = match row.rate_limit {
+        "yes" => Some(1),
+        "if a rate is limited" if has_rate => Some(RATE),
+        _ => None,
+    };
+    check_rate(case, response, limit);
+}
+
+/// Checks what a response says of the rate that holds this much; `None` if it may say nothing.
+pub(super) fn check_rate(case: &str, response: &Response, limit: Option<u32>) {
+    let [found, remaining, reset] = ["limit", "remaining", "reset"].map(|name| {
+        let value = response.header(&format!("ratelimit-{name}"));
+        value.map(|value| value.parse::<u32>().unwrap())
+    });
+    let case = format!("{case}: RateLimit-*");
+    check(&case, &found, &limit);
+    check(&case, &remaining.is_some(), &limit.is_some());
+    check(&case, &reset.is_some(), &limit.is_some());
+    assert!(remaining <= limit, "{case}: {remaining:?}");
+    // One request or unit is back within a second.
+    assert!(reset.is_none_or(|reset| reset <= 60), "{case}: {reset:?}");
 }

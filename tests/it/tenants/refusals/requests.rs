@@ -4,7 +4,10 @@ use nearhead_tenants::limits::TenantLimits;
 use serde_json::json;
 
 use super::{
-    refusal::{REFUSALS, Refusal, TOO_MANY_GUESSES, TOO_MANY_TOKENS, check_response, row},
+    refusal::{
+        OTHER_HOST, OTHER_ORIGIN, REFUSALS, Refusal, TOO_MANY_GUESSES, TOO_MANY_TOKENS,
+        check_response, row,
+    },
     scene::{
         CREDENTIALS, Credentials, Presented, Scene, call, narrowed, open, post, seconds,
         shake_hands, with,
@@ -42,10 +45,10 @@ fn requests_and_handshakes_are_refused() {
         let (case, row) = (format!("{what}: {which}"), row(what));
         for body in [&chain_id, &json!([chain_id, chain_id])] {
             let response = refused(row, || post(server.address, &client, body));
-            check_response(&format!("{case}, HTTP"), &response, row);
+            check_response(&format!("{case}, HTTP"), &response, row, false);
         }
         let response = refused(row, || shake_hands(server.address, &client));
-        check_response(&format!("{case}, handshake"), &response, row);
+        check_response(&format!("{case}, handshake"), &response, row, false);
     }
 }
 
@@ -114,6 +117,19 @@ fn refused_clients(scene: &mut Scene) -> Vec<(&'static str, String, Presented)> 
         ),
     ] {
         clients.push((unknown, which.to_owned(), client));
+    }
+    for given in [Credentials::PathKey, Credentials::BearerKey] {
+        let dev = scene.client(given, "dev");
+        let other = Presented {
+            host: "example.org",
+            ..dev.clone()
+        };
+        clients.push((OTHER_HOST, format!("{given:?}"), other));
+        for origin in ["https://example.org", "null"] {
+            let mut other = dev.clone();
+            other.headers.push(format!("origin: {origin}"));
+            clients.push((OTHER_ORIGIN, format!("{given:?}, {origin}"), other));
+        }
     }
     clients.extend(without_what_stands_beside(scene));
     // The last one: then every other guess would have to wait.

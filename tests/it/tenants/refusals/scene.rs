@@ -43,9 +43,10 @@ pub(super) const CREDENTIALS: [Credentials; 5] = [
 
 pub(super) const SECRET: &str = "swordfish";
 
-/// What a client sends: what follows `/v3`, and headers.
+/// What a client sends: the host, what follows `/v3`, and headers.
 #[derive(Clone, Debug)]
 pub(super) struct Presented {
+    pub(super) host: &'static str,
     pub(super) suffix: String,
     pub(super) headers: Vec<String>,
 }
@@ -109,6 +110,7 @@ pub(super) fn with(given: Credentials, key: &str, authorization: Option<String>)
     };
     let headers = authorization.map(|value| format!("authorization: {value}"));
     Presented {
+        host: "localhost",
         suffix,
         headers: headers.into_iter().collect(),
     }
@@ -124,8 +126,7 @@ pub(super) fn post(address: SocketAddr, client: &Presented, body: &Value) -> Res
     let mut headers = vec!["content-type: application/json"];
     headers.extend(client.headers.iter().map(String::as_str));
     let request = connection.request(&headers, body.to_string().as_bytes());
-    connection.send(&request);
-    connection.receive()
+    send(&mut connection, client, &request)
 }
 
 /// The answer to a client's handshake.
@@ -134,7 +135,15 @@ pub(super) fn shake_hands(address: SocketAddr, client: &Presented) -> Response {
     let mut headers = HEADERS.to_vec();
     headers.extend(client.headers.iter().map(String::as_str));
     let mut connection = Connection::open(address, &path);
-    connection.send(handshake(&path, &headers).as_bytes());
+    let request = handshake(&path, &headers);
+    send(&mut connection, client, request.as_bytes())
+}
+
+/// Sends a request to the host that the client names.
+fn send(connection: &mut Connection, client: &Presented, request: &[u8]) -> Response {
+    let request = String::from_utf8(request.to_vec()).unwrap();
+    let host = format!("host: {}\r\n", client.host);
+    connection.send(request.replacen("host: localhost\r\n", &host, 1).as_bytes());
     connection.receive()
 }
 

@@ -1,12 +1,18 @@
 //! Open sessions end when their client would be refused.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::{
-    refusal::{REFUSALS, Refusal},
+    refusal::{OTHER_HOST, REFUSALS, Refusal, row},
     scene::{CREDENTIALS, Credentials, Scene, open, seconds, with},
 };
-use crate::{harness::check, tenants::administrator::Administrator};
+use crate::{
+    harness::{Server, check, nearhead, scratch},
+    tenants::administrator::Administrator,
+    websocket::client::Client,
+};
 
 /// What an administrator changes so that a session ends for the reason of this row; `None` if its
 /// credentials cannot have that.
@@ -51,7 +57,8 @@ fn open_sessions_end_when_they_would_be_refused() {
             cases.push((row, given, name, id, change));
         }
     }
-    let ends = |row: &Refusal| row.session.starts_with("44");
+    // Hosts are of the configuration: the next test changes them.
+    let ends = |row: &Refusal| row.session.starts_with("44") && row.what != OTHER_HOST;
     for row in REFUSALS.iter().filter(|row| ends(row)) {
         assert!(
             cases.iter().any(|(other, ..)| other.what == row.what),
@@ -95,4 +102,33 @@ fn open_sessions_end_when_they_would_be_refused() {
         let case = format!("{}: {given:?}", row.what);
         check(&case, &format!("{code}, `{reason}`").as_str(), &row.session);
     }
+}
+
+/// Hosts of the default key that the operator no longer allows end its sessions, at SIGHUP.
+#[test]
+fn sessions_of_the_default_key_end_when_hosts_change() {
+    let file = scratch("refusals-hosts").join("nearhead.toml");
+    fs::write(&file, "allowed-host = [\"dev.example.org\"]\n").unwrap();
+    let fixed = [
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--block-time",
+        "0s",
+    ];
+    let mut command = nearhead(
+        fixed
+            .iter()
+            .copied()
+            .chain(["--config", file.to_str().unwrap()]),
+    );
+    let server = Server::of(&mut command);
+    let mut session = Client::open(server.address, "/ws/v3/dev");
+    assert!(session.call("eth_chainId", &json!([]))["result"].is_string());
+    fs::write(&file, "").unwrap();
+    server.process.hang_up();
+    let (code, reason) = session.close_code();
+    let closed = format!("{code}, `{reason}`");
+    check("closed", &closed.as_str(), &row(OTHER_HOST).session);
 }
