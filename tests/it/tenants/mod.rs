@@ -6,6 +6,7 @@ mod contracts;
 #[path = "../../../src/access/issuer.rs"]
 mod issuer;
 mod killed;
+mod open_sessions;
 pub(crate) mod prepared_store;
 mod refusals;
 mod spoiled;

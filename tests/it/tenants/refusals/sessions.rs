@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nearhead_tenants::UnixMillis;
 use serde_json::{Value, json};
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     harness::{Server, check, nearhead, scratch},
-    tenants::administrator::Administrator,
+    tenants::{administrator::Administrator, open_sessions::IN_FORCE_MAX, prepared_store::now},
     websocket::client::Client,
 };
 
@@ -67,6 +68,9 @@ fn open_sessions_end_when_they_would_be_refused() {
         );
     }
     let server = scene.store.serve("refusals-sessions", &[]);
+    // A token has 60 s more than its `exp`.
+    let exp = seconds() - 56;
+    let token_ends = UnixMillis((exp + 60) * 1_000);
     // All at once, because each end takes up to a second.
     let mut sessions: Vec<_> = cases
         .into_iter()
@@ -74,7 +78,7 @@ fn open_sessions_end_when_they_would_be_refused() {
             let client = match change {
                 Some(_) => scene.client(given, &name),
                 None => {
-                    let claims = json!({"aud": id, "exp": seconds() - 55});
+                    let claims = json!({"aud": id, "exp": exp});
                     let token = scene.issuer.token(&claims);
                     with(given, &name, Some(format!("Bearer {token}")))
                 }
@@ -97,8 +101,21 @@ fn open_sessions_end_when_they_would_be_refused() {
             None => {}
         }
     }
-    for (row, given, _, _, session) in &mut sessions {
+    let changed = now();
+    // Those that wait for the time come last, because they are read one after another.
+    sessions.sort_by_key(|(.., change, _)| change.is_none());
+    for (row, given, _, change, session) in &mut sessions {
         let (code, reason) = session.close_code();
+        let due = match change {
+            Some(_) => changed,
+            None => token_ends,
+        };
+        let closed = now();
+        assert!(
+            closed < due.after(IN_FORCE_MAX),
+            "{}: {given:?}: due at {due:?}, closed at {closed:?}",
+            row.what
+        );
         let case = format!("{}: {given:?}", row.what);
         check(&case, &format!("{code}, `{reason}`").as_str(), &row.session);
     }
