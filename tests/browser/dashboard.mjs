@@ -7,12 +7,14 @@
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { setPasswordOf, tokens } from './accounts.mjs'
 import { newSigner } from './client_token.mjs'
 import { call, callAndListen, openSession, serve } from './foreign_site.mjs'
 import { PASSWORD, personAt } from './person.mjs'
 import { drawn, folder, show, take } from './screenshots.mjs'
 import { finish, step, until } from './steps.mjs'
-import { checkFocus, launch, violations, watchedPage } from './watched_browser.mjs'
+import { checkFocus, checkStill, launch, violations, watchedPage } from './watched_browser.mjs'
+import { withoutJavaScript } from './without_javascript.mjs'
 
 const [link, publicUrl, picturesFolder] = process.argv.slice(2)
 const { origin } = new URL(link)
@@ -297,12 +299,11 @@ await step('a holder', async () => {
   await fill('Password again', PASSWORD)
   await press('Create the account')
   await notice('account is made')
-  await page.goto(at('/tokens/new'))
-  await fill('Name', 'deploy')
-  await press('Create the token')
-  await heading('The API token is made: deploy').waitFor()
-  await show(page, kept, 'accounts', at('/accounts'))
 })
+
+await step('another’s password', () => setPasswordOf(browser, alice, page, origin, kept))
+
+await step('API tokens', () => tokens(alice, page, origin, kept))
 
 await step('every other page', async () => {
   const pages = [
@@ -329,18 +330,23 @@ await step('try a method', async () => {
   await page.locator('#answer-text', { hasText: 'invalid project id' }).waitFor()
 })
 
-await step('without JavaScript', async () => {
-  const plain = await watchedPage(browser, origin, {
-    javaScriptEnabled: false,
-    storageState: await page.context().storageState(),
-  })
-  await plain.goto(at(keyPage))
-  await plain.getByRole('heading', { level: 2, name: 'Usage' }).waitFor()
-  await plain.goto(at('/try?method=eth_chainId'))
-  await plain.getByLabel('Key', { exact: true }).fill(key)
-  await plain.getByRole('button', { name: 'Call it' }).click()
-  await plain.locator('#answer-text', { hasText: '"result"' }).waitFor()
-  await plain.context().close()
+await step('without JavaScript', () => withoutJavaScript(browser, origin, TENANT, statusOf))
+
+await step('numbers that change move nothing', async () => {
+  await page.goto(at('/'))
+  await drawn(page)
+  const refreshed = page.evaluate(() => new Promise((done) => {
+    let left = 2
+    document.addEventListener('refreshed', () => (left -= 1) || done())
+  }))
+  const before = await page.locator('#tiles').textContent()
+  for (let count = 0; count < 1_100; count += 100) {
+    await Promise.all(Array.from({ length: 100 }, () => statusOf(key)))
+  }
+  await refreshed
+  assert.notEqual(await page.locator('#tiles').textContent(), before, 'nothing has changed')
+  await drawn(page)
+  await checkStill(page, 'overview, refreshed')
 })
 
 await step('by keyboard', async () => {
@@ -397,6 +403,7 @@ await step('the holder’s pages', async () => {
   for (const path of ['/tenants', '/accounts', '/nodes', `${keyPage}/revoke`]) {
     assert.equal((await bob.go(path)).status(), 403, path)
   }
+  await take(holderPage, kept, 'forbidden')
   await bob.go('/keys')
   await bob.follow('Wallet, production')
   await bob.follow('Rotate …')
@@ -419,6 +426,7 @@ await step('remove an account', async () => {
   await page.getByRole('row', { name: /alice/ }).getByRole('link', { name: 'Remove …' }).click()
   await press('Remove the account')
   assert.match(await page.getByRole('main').innerText(), /only administrator is alice/)
+  await take(page, kept, 'account-last')
 })
 
 await step('remove the tenant', async () => {
