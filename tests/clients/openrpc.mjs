@@ -2,8 +2,8 @@
 //
 //   node openrpc.mjs DOCUMENT CALLS
 //
-// CALLS is an array of { method, params, accepted, result }: whether the service accepts the parameters has to be what
-// the document says, and a result has to match its schema. Prints one line for each mistake, then the number of calls.
+// CALLS is an array of { method, params, accepted, result, code }: whether the service accepts the parameters has to be
+// what the document says, a result has to match its schema, and the code of an error has to be one of the method's. Prints one line for each mistake, then the number of calls.
 
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -58,12 +58,20 @@ function refusal({ params: descriptions }, params) {
   }
 }
 
-for (const { method: name, params, accepted, result } of calls) {
+/** The codes of the method's errors, each of which is a reference into the document. */
+function errorCodes({ errors }) {
+  return errors.map(({ $ref }) => document.components.errors[$ref.split('/').at(-1)].code)
+}
+
+for (const { method: name, params, accepted, result, code } of calls) {
   const method = methods.get(name)
   const call = `${name} ${JSON.stringify(params)}`.slice(0, 300)
   const refused = refusal(method, params)
   if (accepted && refused) mistake(`${call} is answered, but ${refused}`)
   if (!accepted && !refused) mistake(`${call} is refused, but matches`)
+  if (code !== undefined && !errorCodes(method).includes(code)) {
+    mistake(`${call} is answered with the error ${code}, which is not among the method's errors`)
+  }
   if (result !== undefined && !check(method.result.schema)(result)) {
     mistake(`the result of ${call}`, check(method.result.schema).errors)
   }

@@ -1,12 +1,9 @@
 //! The OpenRPC document: how it is served, its examples, the meta-schema, and execution-apis.
 //!
-//! `execution_apis.json` has each method of execution-apis (commit 033ca6e, CC0) with the names of
-//! its parameters and whether they are required. It is made from the document that execution-apis
-//! assembles, which is in none of its commits, so that it cannot be a vector of `tests/setup`:
-//!
-//! ```sh
-//! jq '[.methods[] | {(.name): [.params[] | [.name, .required // false]]}] | add' openrpc.json
-//! ```
+//! `execution_apis.json` has the methods of execution-apis (commit 033ca6e, CC0) that are ours too:
+//! their parameters and results, and the schemas that these name. `UPDATE_DOCS=1` makes it from the
+//! document that execution-apis assembles, which is in none of its commits, so that it cannot be a
+//! vector of `tests/setup`.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -156,7 +153,7 @@ fn every_example_is_what_the_service_answers() {
 fn calls(connection: &mut Connection) -> Vec<Value> {
     let mut calls: Vec<Value> = bad_input::parameter_calls()
         .into_iter()
-        .map(|(request, accepted)| call(&request, accepted, None))
+        .map(|(request, accepted)| call(&request, accepted, &Value::Null))
         .collect();
     let mut requests = conformance::requests();
     for number in 0..=54 {
@@ -173,13 +170,13 @@ fn calls(connection: &mut Connection) -> Vec<Value> {
     }
     for request in requests {
         let response = connection.post(request.to_string());
-        let answer = parse(&response.body);
-        let code = answer["error"]["code"].as_i64();
-        let result = answer.get("result");
-        let result = result.filter(|_| response.body.len() <= RESULT_BYTES_MAX);
+        let mut answer = parse(&response.body);
+        if response.body.len() > RESULT_BYTES_MAX {
+            answer = Value::Null;
+        }
         // -32602 has reasons beyond schemas too; the rows of bad_input tell them apart.
-        if code != Some(-32602) {
-            calls.push(call(&request, true, result));
+        if answer["error"]["code"] != -32602 {
+            calls.push(call(&request, true, &answer));
         }
     }
     // Without a session, valid parameters give another error. That a filter is not for heads, and
@@ -200,21 +197,25 @@ fn calls(connection: &mut Connection) -> Vec<Value> {
         ("eth_unsubscribe", json!(["0x0"])),
         ("eth_unsubscribe", json!([0])),
     ] {
-        let code = connection.call(method, &params)["error"]["code"].as_i64();
+        let answer = connection.call(method, &params);
         let request = json!({"method": method, "params": params});
-        calls.push(call(&request, code == Some(-32601), None));
+        let accepted = answer["error"]["code"] == -32601;
+        calls.push(call(&request, accepted, &answer));
     }
     calls
 }
 
-fn call(request: &Value, accepted: bool, result: Option<&Value>) -> Value {
+fn call(request: &Value, accepted: bool, answer: &Value) -> Value {
     let mut call = json!({
         "method": request["method"],
         "params": request["params"],
         "accepted": accepted,
     });
-    if let Some(result) = result {
+    if let Some(result) = answer.get("result") {
         call["result"] = result.clone();
+    }
+    if let Some(error) = answer.get("error") {
+        call["code"] = error["code"].clone();
     }
     call
 }
@@ -241,30 +242,33 @@ fn the_document_matches_the_meta_schema_and_the_service_the_document() {
     );
 }
 
-/// The parameters of each method: names and whether they are required.
-type Parameters = BTreeMap<String, Vec<(String, bool)>>;
+fn fixture() -> Value {
+    parse(include_bytes!("execution_apis.json"))
+}
+
+/// Names of parameters, and whether they are required.
+fn parameters(method: &Value) -> Vec<(String, bool)> {
+    let parameters = method["params"].as_array().unwrap().iter();
+    let parameters = parameters.map(|one| {
+        let name = one["name"].as_str().unwrap().to_owned();
+        (name, one["required"] == true)
+    });
+    parameters.collect()
+}
 
 #[test]
 fn parameters_are_those_of_execution_apis() {
-    let text = include_str!("execution_apis.json");
-    let theirs: Parameters = serde_json::from_str(text).unwrap();
-    let document = document();
+    let (document, fixture) = (document(), fixture());
     let mut compared = 0;
     let mut differences = BTreeMap::new();
     for method in document["methods"].as_array().unwrap() {
         let name = method["name"].as_str().unwrap();
-        let Some(theirs) = theirs.get(name) else {
+        let Some(theirs) = fixture["methods"].get(name) else {
             continue;
         };
-        let ours = method["params"].as_array().unwrap().iter();
-        let ours: Vec<(String, bool)> = ours
-            .map(|one| {
-                let name = one["name"].as_str().unwrap().to_owned();
-                (name, one["required"].as_bool().unwrap())
-            })
-            .collect();
         compared += 1;
-        if ours != *theirs {
+        let ours = parameters(method);
+        if ours != parameters(theirs) {
             differences.insert(name, ours);
         }
     }
@@ -278,26 +282,66 @@ fn parameters_are_those_of_execution_apis() {
     check("compared methods", &compared, &21);
 }
 
+/// Parameters and results have the schemas of execution-apis, but for the differences that the
+/// script lists with their reasons.
+#[test]
+fn schemas_are_those_of_execution_apis() {
+    installed("tests/clients/node_modules/.installed");
+    let server = Server::execution_apis(&[]);
+    let calls = calls(&mut server.connect());
+    let folder = scratch("openrpc-execution-apis");
+    let files = ["document.json", "theirs.json", "calls.json"].map(|name| folder.join(name));
+    fs::write(&files[0], nearhead::rpc::document()).unwrap();
+    fs::write(&files[1], fixture().to_string()).unwrap();
+    fs::write(&files[2], json!(calls).to_string()).unwrap();
+    let mut command = Command::new("node");
+    command.arg(installed("tests/clients/execution_apis.mjs"));
+    let (status, text) = Process::start(command.args(&files)).wait();
+    assert!(status.success(), "{status}\n{text}");
+    let expected = "methods: 21, values: many, results: many";
+    check("output", &text.trim(), &expected);
+}
+
+/// The part of a document of execution-apis that is compared with ours.
+fn compared_part(theirs: &Value) -> Value {
+    let document = document();
+    let ours = document["methods"].as_array().unwrap().iter();
+    let ours: Vec<&Value> = ours.map(|method| &method["name"]).collect();
+    let mut methods = serde_json::Map::new();
+    for method in theirs["methods"].as_array().unwrap() {
+        if ours.contains(&&method["name"]) {
+            let name = method["name"].as_str().unwrap().to_owned();
+            let part = json!({"params": method["params"], "result": method["result"]});
+            methods.insert(name, part);
+        }
+    }
+    let mut schemas = serde_json::Map::new();
+    let mut text = json!(methods).to_string();
+    while let Some(at) = text.find("#/components/schemas/") {
+        text.drain(..at + "#/components/schemas/".len());
+        let name = text.split('"').next().unwrap().to_owned();
+        if !schemas.contains_key(&name) {
+            let schema = &theirs["components"]["schemas"][&name];
+            text.push_str(&schema.to_string());
+            schemas.insert(name, schema.clone());
+        }
+    }
+    json!({"methods": methods, "schemas": schemas})
+}
+
 /// The fixture is what the document of execution-apis says, where that is at hand.
 #[test]
 fn the_fixture_is_not_edited() {
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/execution-apis-more/openrpc.json");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = root.join("../shared/execution-apis-more/openrpc.json");
     let Ok(text) = fs::read(file) else {
         return;
     };
-    let methods = parse(&text);
-    let methods = methods["methods"].as_array().unwrap().iter();
-    let parameters: BTreeMap<_, _> = methods
-        .map(|method| {
-            let parameters = method["params"].as_array().unwrap().iter();
-            let parameters = parameters.map(|one| json!([one["name"], one["required"] == true]));
-            (
-                method["name"].as_str().unwrap(),
-                parameters.collect::<Value>(),
-            )
-        })
-        .collect();
-    let fixture = parse(include_str!("execution_apis.json").as_bytes());
-    check("fixture", &fixture, &json!(parameters));
+    let part = compared_part(&parse(&text));
+    if updates() {
+        let text = format!("{part:#}\n");
+        fs::write(root.join("tests/it/openrpc/execution_apis.json"), text).unwrap();
+    } else {
+        check("fixture", &fixture(), &part);
+    }
 }
