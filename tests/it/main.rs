@@ -34,7 +34,7 @@
 //! | `readme` | the README's commands, run as printed |
 //! | `metrics` | the exported metrics against docs/metrics.md |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
-//! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections |
+//! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections, examples of the dashboard |
 //! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
 //!
 //! Shared tools: `harness` (the program as a process, raw HTTP), `in_process` (the service without

@@ -2,10 +2,12 @@
 //!
 //! Their answers are compared with plain JSON-RPC over HTTP (`answers`). Their notifications,
 //! through reorgs and a cut connection (`relay`), are compared with the chain over HTTP (`replay`).
+//! The examples of the dashboard are run too (`snippets`).
 
 mod answers;
 mod relay;
 mod replay;
+mod snippets;
 mod table;
 
 use std::{
