@@ -1,5 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod claims;
+mod rs256;
+
 use std::time::Instant;
 
 use nearhead_tenants::public_key::{Algorithm, PublicKey};
@@ -363,150 +366,6 @@ fn a_token_has_three_parts_in_base64url() {
     ] {
         check(what, &token, &keys, expected);
     }
-}
-
-#[test]
-fn claims_are_read_once_the_signature_is_verified() {
-    let issuer = Issuer::new("one");
-    let keys = read(&[issuer.public_key()]);
-    const CLAIMS: Result<(), TokenError> = Err(TokenError::Claims);
-    const OTHER: Result<(), TokenError> = Err(TokenError::OtherAudience);
-    const EXPIRED: Result<(), TokenError> = Err(TokenError::Expired);
-    const EARLY: Result<(), TokenError> = Err(TokenError::NotYetValid);
-    let aud = format!("{KEY}");
-    let exp = |exp: &str| format!(r#"{{"aud":"{aud}","exp":{exp}}}"#);
-    let of = |aud: &str| format!(r#"{{"aud":{aud},"exp":{}}}"#, SECONDS + 1);
-    let nbf = |nbf: &str| format!(r#"{{"aud":"{aud}","exp":{},"nbf":{nbf}}}"#, SECONDS + 1);
-    let at = |seconds: i64| (SECONDS as i64 + seconds).to_string();
-    for (text, expected) in [
-        // The end, with its leeway.
-        (exp(&at(1)), Ok(())),
-        (exp(&at(0)), Ok(())),
-        (exp(&at(-59)), Ok(())),
-        (exp(&at(-60)), EXPIRED),
-        (exp(&format!("{}.001", at(-60))), Ok(())),
-        (exp(&at(-3_600)), EXPIRED),
-        (exp("0"), EXPIRED),
-        (exp("-1"), EXPIRED),
-        (exp("-1e300"), EXPIRED),
-        (exp("18446744073709551615"), Ok(())),
-        (exp("100000000000000000000000"), Ok(())),
-        (exp("1e300"), Ok(())),
-        (exp("1e400"), CLAIMS),
-        (exp("null"), CLAIMS),
-        (exp("true"), CLAIMS),
-        (exp("[]"), CLAIMS),
-        (exp("NaN"), CLAIMS),
-        (exp(&format!(r#""{}""#, at(1))), CLAIMS),
-        (format!(r#"{{"aud":"{aud}"}}"#), CLAIMS),
-        (exp(&format!("1,\"exp\":{}", at(1))), CLAIMS),
-        // The audience.
-        (of(&format!(r#"["{aud}"]"#)), Ok(())),
-        (of(&format!(r#"["a","{aud}","b"]"#)), Ok(())),
-        (of(r#""another""#), OTHER),
-        (of(r#""""#), OTHER),
-        (of("[]"), OTHER),
-        (of(&format!(r#""{}""#, aud.to_uppercase())), OTHER),
-        (of(&format!(r#""{aud} ""#)), OTHER),
-        (of(&format!(r#"["a","{}"]"#, &aud[1..])), OTHER),
-        (of("null"), CLAIMS),
-        (of("1"), CLAIMS),
-        (of(&format!(r#"["{aud}",1]"#)), CLAIMS),
-        (of(&format!(r#"{{"{aud}":1}}"#)), CLAIMS),
-        (format!(r#"{{"exp":{}}}"#, at(1)), CLAIMS),
-        (of(&format!(r#""a","aud":"{aud}""#)), CLAIMS),
-        // The beginning, with its leeway.
-        (nbf(&at(0)), Ok(())),
-        (nbf(&at(60)), Ok(())),
-        (nbf(&format!("{}.5", at(60))), EARLY),
-        (nbf(&at(61)), EARLY),
-        (nbf("1e300"), EARLY),
-        (nbf("-1"), Ok(())),
-        (nbf("null"), CLAIMS),
-        (nbf(r#""0""#), CLAIMS),
-        // What is not read may be anything.
-        (
-            exp(&format!(
-                r#"{},"iat":{},"iss":null,"jti":{{}}"#,
-                at(1),
-                at(99)
-            )),
-            Ok(()),
-        ),
-        // What is no object.
-        ("{}".to_owned(), CLAIMS),
-        (String::new(), CLAIMS),
-        ("null".to_owned(), CLAIMS),
-        (format!(r#"["{aud}",{}]"#, at(1)), CLAIMS),
-        (format!("{}x", exp(&at(1))), CLAIMS),
-    ] {
-        let header = br#"{"alg":"ES256","kid":"one"}"#;
-        check(
-            &text,
-            &issuer.sign(header, text.as_bytes()),
-            &keys,
-            expected,
-        );
-        let other = Issuer::new("one");
-        check(&text, &other.sign(header, text.as_bytes()), &keys, INVALID);
-    }
-    let header = br#"{"alg":"ES256","kid":"one"}"#;
-    check(
-        "not UTF-8",
-        &issuer.sign(header, b"{\"aud\":\"\xff\"}"),
-        &keys,
-        CLAIMS,
-    );
-}
-
-/// A token of `KEY` until 2100 that openssl has signed, and the public key.
-const RS256: (&str, &str) = (
-    "-----BEGIN PUBLIC KEY-----\n\
-     MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAulyV9AekrzdJTg5XcSsf\n\
-     UjbqaF7xtwu4lhXhCvCMvDSSoai1zfulSXfSm6VYOju27MgvD4F/xRWhcOhexrgJ\n\
-     bUDIx8vUpHDIkwb5thaKhxUKxUYz+4zp9SxRgqwqf6WKYeipQMKapN4xqAtxcQbv\n\
-     jdS4He/GZ7jIm6MOjDNJvOdXzr9L7obvdSI7y279W1dNQfcPBAMEEpUGUI9n66+/\n\
-     6wnGRaX+p9rulx0yacvV+Ic3MbGXfMC24hOJTZ7MN+5U29sK9fe0RFS61RqpRs7T\n\
-     hM/MyJ18zgHp8F1stpsMeP0plEC8X/DzpDiPLrtF3p0zEXb7LCRECTCp8C8l+Y4u\n\
-     oQIDAQAB\n\
-     -----END PUBLIC KEY-----",
-    "eyJhbGciOiAiUlMyNTYiLCAidHlwIjogIkpXVCIsICJraWQiOiAicnNhIn0.eyJpc3MiOiAiaHR0cHM6Ly9pc3\
-     N1ZXIuZXhhbXBsZSIsICJhdWQiOiAiMWI0NTNkMGIzYjllZjM1ZSIsICJleHAiOiA0MTAyNDQ0ODAwLCAiaWF0\
-     IjogMTcwMDAwMDAwMH0.MYmbpsvnGNygWBAM-6g9eMNubjRKrqH-vGtOC-9aB9Jq6FR39uwrDSPxFAyTcVJn53\
-     dxGuORLYtz7OpOvAiNGMTFR0yHs9qzAyI8y-bGhy4NsU-1MeRgb6TJYtytlGCoifoZJ7SLq4gwDX2oGI-t02mY\
-     rsbOYWusEOmWLkzuAOZId_ZUYBHB1skA56T5FlDryehUUn2-2JkDbyEPznx_w1mhswxUstaX30qpKE2cgaMo95\
-     UGIKEF24EieTWaHb6HQJQIF-BQfy9IrfCbf49-NpgoqI60h0A5LBixRdcA2qaYFRNI5VmuOD3n9i0tguU9l3O4\
-     KJTiXIsu3dYZAnCmfA",
-);
-
-#[test]
-fn a_token_may_be_signed_with_rs256() {
-    let public_key = |algorithm, pem: &str| PublicKey {
-        kid: "rsa".parse().unwrap(),
-        algorithm,
-        pem: pem.to_owned(),
-    };
-    let (pem, token) = RS256;
-    let keys = read(&[public_key(Algorithm::Rs256, pem)]);
-    check("RS256", token, &keys, Ok(()));
-    let (signed, signature) = token.rsplit_once('.').unwrap();
-    let mut bytes = BASE64_URL_SAFE_NO_PAD.decode(signature).unwrap();
-    bytes[100] ^= 1;
-    let [changed, zeros] =
-        [&bytes[..], &[0; 256]].map(|bytes| format!("{signed}.{}", encode(bytes)));
-    // With the header of a key that signs otherwise.
-    let (_, claims) = signed.split_once('.').unwrap();
-    let header = encode(br#"{"alg":"ES256","kid":"rsa"}"#);
-    let confused = format!("{header}.{claims}.{signature}");
-    for token in [changed, zeros, confused] {
-        check("changed", &token, &keys, INVALID);
-    }
-    // A key of another kind with the same name.
-    let other = PublicKey {
-        kid: "rsa".parse().unwrap(),
-        ..Issuer::new("rsa").public_key()
-    };
-    check("another kind", token, &read(&[other]), INVALID);
 }
 
 proptest! {
