@@ -33,7 +33,7 @@ CHAIN_ID = request("eth_chainId", [])
 # How often each server is started, in turns.
 STARTS = 5
 ONE_KEY = f"one of {KEYS:,} keys"
-# Usage is written every ten seconds.
+# Usage is written every seven seconds.
 FLUSHES_SECONDS = 20
 # Longer than a minute, so that the usage of two minutes is in memory at once.
 USED_SECONDS = 75

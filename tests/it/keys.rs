@@ -98,6 +98,63 @@ fn a_hangup_reads_the_keys_again_and_ends_nothing() {
     );
 }
 
+/// SIGHUP reads a file again whose size and time have not changed, for which nothing else looks.
+#[test]
+fn a_hangup_replaces_the_keys_of_a_file() {
+    let file = scratch("keys-hangup").with_extension("toml");
+    replace(&file, &["alice=a1"]);
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        file.to_str().unwrap(),
+    ];
+    let server = Server::of(&mut nearhead(arguments));
+    check("before", &status(&server, "a1"), &200);
+    let mut before = session(&server, "a1");
+    let time = fs::metadata(&file).unwrap().modified().unwrap();
+    fs::write(&file, "api-key = [\"alice=a2\"]\n").unwrap();
+    let written = fs::File::options().write(true).open(&file).unwrap();
+    written.set_modified(time).unwrap();
+    server.process.hang_up();
+    let closed = before.close_code();
+    let expected = (4401, "the key was revoked or has expired".to_owned());
+    check("the session", &closed, &expected);
+    check("old", &status(&server, "a1"), &401);
+    check("new", &status(&server, "a2"), &200);
+}
+
+/// Keys of the environment let clients in, and stay when the configuration is read again.
+#[test]
+fn keys_stand_in_the_environment() {
+    let file = scratch("keys-environment").with_extension("toml");
+    replace(&file, &["alice=a1"]);
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        file.to_str().unwrap(),
+    ];
+    let mut command = nearhead(arguments);
+    command.env("NEARHEAD_API_KEY", "bob=b1,carol=c1");
+    let server = Server::of(&mut command);
+    let mut bob = session(&server, "b1");
+    for _ in 0..2 {
+        // The environment takes the place of the file.
+        for (key, expected) in [("b1", 200), ("c1", 200), ("a1", 401)] {
+            check(key, &status(&server, key), &expected);
+        }
+        server.process.hang_up();
+        let log = "the keys of the configuration were read again";
+        server
+            .process
+            .output
+            .wait_for(log, |text| text.contains(log).then_some(()));
+    }
+    let answer = bob.call("eth_chainId", &json!([]));
+    check("his session", &answer["result"].is_string(), &true);
+}
+
 /// The status of a request to this path with this header.
 fn status_with(server: &Server, path: &str, authorization: &str) -> u16 {
     let mut connection = Connection::open(server.address, path);

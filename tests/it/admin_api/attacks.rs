@@ -402,8 +402,16 @@ fn every_answer_has_security_headers() {
         ("POST", "/admin/api/v1/login"),
         ("GET", "/admin/api/nothing"),
         ("GET", "/assets/none"),
+        ("GET", "/login"),
+        ("GET", "/first-account"),
+        ("GET", "/keys/none"),
     ] {
         let response = send(address, verb, path, &[], b"");
+        if path == "/login" {
+            check("a page", &response.status, &200);
+            let kind = response.header("content-type");
+            check("a page", &kind, &Some("text/html; charset=utf-8"));
+        }
         for (name, value) in [
             (
                 "content-security-policy",

@@ -1,13 +1,25 @@
 //! A store that fails while the service runs.
 
-use std::process::Command;
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    process::Command,
+    time::Duration,
+};
+
+use nearhead_tenants::{
+    id::KeyId,
+    record::KeySettings,
+    usage::{UsageCell, Used},
+};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::client::Admin;
 use crate::{
-    harness::{Connection, Server, check, json as parse, serving, wait_until},
+    harness::{Connection, Server, check, json as parse, scratch, serving, wait_until},
+    tenants::prepared_store::{PreparedStore, now},
     websocket::client::Client,
 };
 
@@ -105,4 +117,62 @@ fn clients_are_served_while_the_store_fails() {
     let mut refused = Connection::open(server.address, &path);
     let body = crate::harness::request(1, "eth_chainId", &json!([])).to_string();
     check("revoked", &refused.post(body).status, &401);
+}
+
+/// Usage of the last 10 hours: more than what the database keeps in memory.
+fn much_usage(key: KeyId) -> Vec<UsageCell> {
+    let end = now();
+    let cells = (0..600_u64).flat_map(|minute| (0..60).map(move |method| (minute, method)));
+    let cell = |(minute, method)| UsageCell {
+        minute: end.before(Duration::from_secs(60 * minute)),
+        key,
+        owner: None,
+        method: format!("method {method}").into(),
+        outcome: "ok".into(),
+        last: end,
+        used: Used {
+            requests: 1,
+            ..Used::default()
+        },
+    };
+    cells.map(cell).collect()
+}
+
+/// A file that is damaged while the service runs is noticed when it is read.
+#[test]
+fn clients_are_served_while_the_store_is_damaged() {
+    const TOKEN: &str = "token-of-the-test";
+    let mut store = PreparedStore::default();
+    let key = store.key("before", KeySettings::default());
+    store.api_token(TOKEN);
+    store.usage(much_usage(key));
+    let root = scratch("store-damaged");
+    let file = store.write(&root).join("usage.sqlite");
+    let server = Server::on_data(&root, &[]);
+    let mut admin = Admin::nobody(&server);
+    admin.with_token(TOKEN);
+    let mut connection = Connection::open(server.address, "/v3/before");
+    connection.result("eth_chainId", &json!([]));
+    check("works", &failure(&server), &Value::Null);
+
+    let length = fs::metadata(&file).unwrap().len();
+    let damaged = File::options().write(true).open(&file).unwrap();
+    let garbage = vec![0xa5; usize::try_from(length).unwrap() - 4_096];
+    damaged.write_all_at(&garbage, 4_096).unwrap();
+    let path = "/usage?last=12h&by=time,method";
+    let expected = format!("{} is damaged (", file.display());
+    // What the service itself reads of the file may still be in memory, and then it works.
+    wait_until("the failure is shown", || {
+        admin.refused("GET", path, &Value::Null, 503, "store_failed");
+        let reason = failure(&server);
+        reason
+            .as_str()
+            .is_some_and(|says| says.starts_with(&expected))
+    });
+    connection.result("eth_chainId", &json!([]));
+    let mut session = Client::open(server.address, "/ws/v3/before");
+    assert!(session.call("eth_chainId", &json!([]))["result"].is_string());
+    // Keys are in the other file, which works.
+    let (_, new) = admin.key("before", "new");
+    Connection::open(server.address, &format!("/v3/{new}")).result("eth_chainId", &json!([]));
 }

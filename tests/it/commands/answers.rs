@@ -163,7 +163,7 @@ fn keys_work() {
     // The name stands for the successor, because the old key is over.
     done("key revoke before --yes");
     assert!(!is_let_in(&place, successor, &[]));
-    // A worker hands over what it has counted once a second.
+    // A worker hands over what it has counted four times a second.
     wait_until("usage is counted", || {
         let usage = place.json(&words("key usage secret --by method"));
         usage["rows"][0]["method"] == "eth_chainId"

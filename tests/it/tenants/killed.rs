@@ -18,7 +18,8 @@ use crate::{
 /// Usage of the last moments before the end may be lost.
 const LOST_MAX: Duration = Duration::from_secs(10);
 
-/// How many milliseconds after [`LOST_MAX`] the end may come: more than the time from one write to the next.
+/// How many milliseconds after [`LOST_MAX`] the end may come: more than the time from one write to
+/// the next.
 const SPREAD: u64 = 9_000;
 
 /// Services that end at the same time, each at another moment.
@@ -43,8 +44,7 @@ fn status(server: &Server, key: &str) -> u16 {
     connection.post(body).status
 }
 
-/// Asks until the end is due, and then for another moment of administration; returns when each
-/// answer came.
+/// Asks until the end is due; returns when each answer came.
 fn ask(server: &Server, end: Instant) -> Vec<Instant> {
     // Several workers count.
     let mut connections: Vec<_> = (0..4)

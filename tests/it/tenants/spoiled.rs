@@ -280,3 +280,22 @@ fn a_default_folder_that_cannot_be_written_is_not_used() {
         }
     }
 }
+
+/// The dev chain starts anew each time, so that nothing is kept of it unless a folder is named.
+#[test]
+fn the_dev_chain_writes_no_file_by_default() {
+    let home = scratch("dev-home");
+    let mut command = nearhead(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    command.env_remove("NEARHEAD_DATA_DIR");
+    for name in ["HOME", "XDG_DATA_HOME", "STATE_DIRECTORY", "TMPDIR"] {
+        command.env(name, &home);
+    }
+    let server = Server::of(command.current_dir(&home));
+    let mut connection = Connection::open(server.address, "/v3/dev");
+    let body = request(1, "eth_chainId", &json!([])).to_string();
+    check("dev", &connection.post(body).status, &200);
+    server.process.terminate();
+    let (status, text) = server.process.wait();
+    assert!(status.success(), "{text}");
+    check("files", &fs::read_dir(&home).unwrap().count(), &0);
+}
