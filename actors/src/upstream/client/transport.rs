@@ -29,7 +29,7 @@ pub(super) enum Transport {
     /// A pool of connections, one request at a time on each.
     Http {
         connection: Connection,
-        transport: HttpTransport,
+        transport: Box<HttpTransport>,
     },
     /// One connection for everything, opened at the first call.
     WebSocket {
@@ -52,7 +52,7 @@ impl Transport {
                 let connection = Connection { client, large };
                 Self::Http {
                     connection,
-                    transport,
+                    transport: Box::new(transport),
                 }
             }
             Scheme::WebSocket => Self::WebSocket {
