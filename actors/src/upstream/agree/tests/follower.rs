@@ -1,12 +1,17 @@
 //! A follower in few lines: it does what decisions say, with the glue of the other rules.
 
 use super::{
+    served::Served,
+    sim_call::{Call, Ended},
     sim_node::Mode,
     tree::{self, Id},
     world::{STEPS, World},
     *,
 };
-use crate::upstream::agree::{Choice, Decision, Effect, policy::Rule};
+use crate::upstream::{
+    agree::{Choice, Decision, Effect, NodeSet, policy::Rule},
+    health::{CallClass, Fault, Health, Verdict},
+};
 
 /// Blocks of the simulated window, its bytes, and the blocks that it keeps whatever their bytes.
 const WINDOW: usize = 32;
@@ -16,33 +21,17 @@ const BLOCKS_MIN: usize = 4;
 /// How long a call takes, whatever the block time is.
 const CALL_TIME: Duration = Duration::from_millis(250);
 
-/// The longest backoff of a node that refuses to name its head: a block time, which is never less
-/// than a second here. The first one is a poll's, and each is twice the one before.
-const HEADS_BACKOFF: u64 = STEPS;
-
 /// Steps without a block after which another upstream is asked, and the least time. Several liars
 /// may be tried first, and still an honest quorum has to be followed within three block times.
 const STUCK: u64 = STEPS / 2;
 const STUCK_MIN: Duration = Duration::from_secs(1);
 
-/// Steps without a block after which an upstream counts as slow. One that was not slow is asked
-/// instead.
-const PATIENCE: u64 = STEPS / 8;
-
 /// Steps for which one upstream is asked for the blocks of a sync, if there is another one. A liar
 /// may give each block just before it counts as stuck.
 const SYNC_MAX: u64 = STEPS;
 
-/// The most delays that count, and the steps after which they are forgotten.
-const DELAYS_MAX: u32 = 8;
-const FORGIVEN: u64 = 16 * STEPS;
-
-/// Steps between two polls.
-const POLL: u64 = STEPS / 4;
-
-/// Steps for which a node that refuses or lies is backed off, and one that only gave no block.
-const BACKOFF: u64 = 8 * STEPS;
-const BACKOFF_STUCK: u64 = STEPS / 2;
+/// Block times for which a node that refuses proofs asks to be left alone.
+const REFUSES_BLOCKS: u32 = 8;
 
 /// Blocks that one step fetches.
 const WIDTH: usize = 8;
@@ -50,76 +39,25 @@ const WIDTH: usize = 8;
 /// Steps after which a head is no longer fresh.
 pub(super) const STALE: u64 = 10 * STEPS;
 
-/// The served chain, the lowest block first.
-#[derive(Default)]
-pub(super) struct Served {
-    pub(super) ids: Vec<Id>,
-    oldest: u64,
-}
-
-impl Chain for Served {
-    fn head(&self) -> Point {
-        let last = self.ids.len() - 1;
-        (self.oldest + last as u64, tree::hash(self.ids[last]))
-    }
-
-    fn oldest(&self) -> u64 {
-        self.oldest
-    }
-
-    fn hash_at(&self, number: u64) -> Option<B256> {
-        let at = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
-        self.ids.get(at).map(|id| tree::hash(*id))
-    }
-}
-
-/// A call in progress: when it was sent, and when its answer arrives, if ever.
-#[derive(Clone, Copy)]
-struct Call {
-    sent: u64,
-    arrives: Option<u64>,
-}
-
-/// How a call ended.
-#[derive(PartialEq)]
-enum Ended {
-    Answered,
-    TimedOut,
-}
-
-impl Call {
-    /// How it has ended by this step, if it has.
-    fn ended(self, step: u64, timeout: u64) -> Option<Ended> {
-        if self.arrives.is_some_and(|at| at <= step) {
-            return Some(Ended::Answered);
-        }
-        (step >= self.sent + timeout).then_some(Ended::TimedOut)
-    }
-}
-
 /// Our side of one upstream.
 #[derive(Default)]
 struct Tracked {
     polled: Option<Call>,
-    poll_at: u64,
+    /// When the last poll ended.
+    polled_at: Option<Moment>,
+    /// Whether it has named a head of this chain.
+    is_on_chain: bool,
     /// When the last poll that was answered was sent.
     answered_since: u64,
     /// A question for the hash at this number.
     asked: Option<(Call, u64)>,
-    /// Not asked for heads, or for blocks, before these steps.
-    heads_backoff: u64,
-    heads_strikes: u32,
-    blocks_backoff: u64,
-    strikes: u32,
-    /// How often it was slow, and when it was last.
-    delays: u32,
-    slow_at: u64,
     /// Calls for hashes.
     asks: u64,
 }
 
 struct Sync {
     from: usize,
+    voters: NodeSet,
     to: Point,
     /// The next block to fetch.
     next: Point,
@@ -159,6 +97,7 @@ pub(super) struct SimFollower {
     /// How many times a sync was dropped with its blocks, to a head that an honest quorum has.
     pub(super) dropped: u64,
     policy: Policy,
+    health: Health,
     /// Steps that a call takes, and those after which it is given up.
     call_steps: u64,
     timeout: u64,
@@ -174,7 +113,10 @@ impl SimFollower {
         let policy = Policy::new(world.quorum, count).without(rule);
         let trusted = world.trusted.map(|id| world.tree.point(id));
         let persisted = world.persisted.map(|id| world.tree.point(id));
+        let mut health = Health::new(count, 1);
+        health.learn_block_time((0, 0), (1, world.block_time.as_secs()));
         Self {
+            health,
             quorum: Quorum::new(policy, count, persisted, trusted.into_iter().collect()),
             call_steps: world.steps_in(CALL_TIME),
             timeout: world.steps_in(heads_timeout(world.block_time)),
@@ -236,18 +178,16 @@ impl SimFollower {
         world: &World,
         act: impl FnOnce(&mut Quorum, &Situation<'_, Served>) -> T,
     ) -> T {
-        let access = self.nodes.iter().map(|node| NodeAccess {
-            may_fetch: node.blocks_backoff <= world.step,
-            delays: match world.step < node.slow_at + FORGIVEN {
-                true => node.delays,
-                false => 0,
-            },
-            strikes: node.strikes,
+        let now = world.now();
+        let access = (0..self.nodes.len()).map(|node| NodeAccess {
+            may_fetch: self.may_fetch(node, now),
+            delays: self.health.delays(node, now),
+            strikes: self.health.strikes(node, now),
         });
         let access: Vec<_> = access.collect();
         let situation = Situation {
-            now: world.now(),
-            block_time: world.block_time,
+            now,
+            block_time: self.health.block_time(),
             held: self.held.as_ref(),
             head_since: world.time_of(self.changed_at),
             links: &self.links,
@@ -264,28 +204,33 @@ impl SimFollower {
             && let Some(ended) = call.ended(step, self.timeout)
         {
             tracked.polled = None;
-            tracked.poll_at = step + POLL;
+            tracked.polled_at = Some(now);
             if ended == Ended::TimedOut {
-                self.quorum.heard(now, node, Said::Failed);
+                self.fail(
+                    world,
+                    node,
+                    CallClass::Heads,
+                    Verdict::Fault(Fault::Timeout),
+                );
             } else if world.nodes[node].mode == Mode::Gone {
-                // Calls for heads are not backed off for long: an old majority that returns has to
-                // be heard.
-                let backoff = POLL << tracked.heads_strikes.min(8);
-                tracked.poll_at = step + backoff.min(HEADS_BACKOFF);
-                tracked.heads_strikes += 1;
+                let verdict = Verdict::Fault(Fault::Connection);
+                self.fail(world, node, CallClass::Heads, verdict);
                 // It may give blocks all the same.
                 if !self.policy.holds(Rule::Classes) {
-                    tracked.blocks_backoff = step + BACKOFF;
+                    self.fail(world, node, CallClass::Blocks, verdict);
                 }
-                self.quorum.heard(now, node, Said::Failed);
             } else {
-                (tracked.heads_strikes, tracked.answered_since) = (0, call.sent);
+                tracked.answered_since = call.sent;
                 self.name_head(world, node);
             }
         }
         let tracked = &mut self.nodes[node];
-        let may_ask = tracked.poll_at <= step && tracked.heads_backoff <= step;
-        if tracked.polled.is_none() && may_ask {
+        let at = |polled_at| self.health.poll_at(node, polled_at, false);
+        if tracked.polled.is_none()
+            && tracked
+                .polled_at
+                .is_none_or(|polled_at| at(polled_at) <= now)
+        {
             let delay = world.delay(node);
             tracked.polled = Some(Call {
                 sent: step,
@@ -294,20 +239,28 @@ impl SimFollower {
         }
     }
 
+    fn may_fetch(&self, node: usize, now: Moment) -> bool {
+        self.nodes[node].is_on_chain && self.health.may_ask(node, CallClass::Blocks, now)
+    }
+
     fn name_head(&mut self, world: &mut World, node: usize) {
         let now = world.now();
         let is_other = world.nodes[node].mode == Mode::OtherChain;
         if is_other && self.policy.holds(Rule::Trusted) {
-            self.quorum.heard(now, node, Said::Failed);
-            return;
+            self.nodes[node].is_on_chain = false;
+            let verdict = Verdict::Fault(Fault::WrongChain);
+            return self.fail(world, node, CallClass::Heads, verdict);
         }
+        self.nodes[node].is_on_chain = true;
         let claim = match world.head(node) {
             Ok(id) => world.tree.claim(id),
             Err(claim) => claim,
         };
-        self.quorum.heard(now, node, Said::Head(claim));
         let settled = world.settled(node);
         self.quorum.heard(now, node, Said::Settled(settled));
+        if self.health.head_named(node, now, claim) {
+            self.quorum.heard(now, node, Said::Head(claim));
+        }
     }
 
     fn answer(&mut self, world: &mut World, node: usize) {
@@ -322,7 +275,12 @@ impl SimFollower {
         let is_gone = world.nodes[node].mode == Mode::Gone;
         // A node that has come back will not answer what it was asked before.
         if is_gone || ended == Ended::TimedOut && call.sent >= tracked.answered_since {
-            self.quorum.heard(world.now(), node, Said::Failed);
+            let fault = if is_gone {
+                Fault::Connection
+            } else {
+                Fault::Timeout
+            };
+            self.fail(world, node, CallClass::Heads, Verdict::Fault(fault));
         }
         let hash = match ended {
             Ended::Answered if !is_gone => world.hash_at(node, number),
@@ -334,16 +292,21 @@ impl SimFollower {
 
     /// A client reads state, which a node refuses. That must not cost it its vote.
     fn read_state(&mut self, world: &World, node: usize) {
-        if world.nodes[node].mode == Mode::RefusesState && !self.policy.holds(Rule::Classes) {
-            self.nodes[node].heads_backoff = world.step + BACKOFF;
-            self.quorum.heard(world.now(), node, Said::Failed);
+        if world.nodes[node].mode == Mode::RefusesState {
+            let class = match self.policy.holds(Rule::Classes) {
+                true => CallClass::State,
+                false => CallClass::Heads,
+            };
+            let wait = world.block_time * REFUSES_BLOCKS;
+            self.fail(world, node, class, Verdict::Limited(Some(wait)));
         }
     }
 
     fn follow(&mut self, world: &mut World, decision: &Decision) -> bool {
         for ask in &decision.asks {
+            let may_ask = self.health.may_ask(ask.node, CallClass::Heads, world.now());
             let tracked = &mut self.nodes[ask.node];
-            if tracked.asked.is_none() {
+            if may_ask && tracked.asked.is_none() {
                 let delay = world.hash_delay(ask.node);
                 let call = Call {
                     sent: world.step,
@@ -373,11 +336,12 @@ impl SimFollower {
                 false
             }
             Some(fetch) if target == Some(fetch.to) => {
-                if let Some(sync) = &mut self.sync
-                    && sync.from != fetch.from
-                {
-                    (sync.from, sync.is_slow) = (fetch.from, false);
-                    (sync.progressed_at, sync.from_since) = (world.step, world.step);
+                if let Some(sync) = &mut self.sync {
+                    sync.voters = fetch.voters;
+                    if sync.from != fetch.from {
+                        (sync.from, sync.is_slow) = (fetch.from, false);
+                        (sync.progressed_at, sync.from_since) = (world.step, world.step);
+                    }
                 }
                 false
             }
@@ -385,6 +349,7 @@ impl SimFollower {
                 let earlier = self.sync.take();
                 self.sync = Some(Sync {
                     from: fetch.from,
+                    voters: fetch.voters,
                     to: fetch.to,
                     next: fetch.to,
                     staged: Vec::new(),
@@ -419,7 +384,7 @@ impl SimFollower {
 
     fn fetch(&mut self, world: &mut World) {
         let step = world.step;
-        self.change_slow_source(step);
+        self.change_slow_source(world);
         for _ in 0..WIDTH {
             self.stage_known(world);
             let Some(sync) = &mut self.sync else {
@@ -432,7 +397,7 @@ impl SimFollower {
             let id = world.tree.find(sync.next.1);
             let Some(id) = id.filter(|id| world.gives(from, *id)) else {
                 if step - sync.progressed_at >= self.stuck {
-                    self.fail(from, step + BACKOFF_STUCK);
+                    self.fail_slow(world, from);
                 }
                 return;
             };
@@ -444,16 +409,15 @@ impl SimFollower {
             );
             let is_broken = !block.is_valid && self.policy.holds(Rule::Headers);
             if is_another || is_broken {
-                self.fail(from, step + BACKOFF);
+                let verdict = Verdict::Fault(Fault::BadBlock);
+                self.fail(world, from, CallClass::Blocks, verdict);
                 self.sync = None;
                 return;
             }
             let parent = tree::hash(block.parent);
             self.links.insert(sync.next, parent);
-            if step <= sync.progressed_at.max(sync.from_since) + PATIENCE {
-                let tracked = &mut self.nodes[from];
-                tracked.delays = tracked.delays.saturating_sub(1);
-            }
+            let since = world.time_of(sync.progressed_at.max(sync.from_since));
+            self.health.gave_block(from, world.now() - since);
             (sync.progressed_at, sync.is_slow) = (step, false);
             sync.stage(id, parent);
             self.check_complete();
@@ -473,32 +437,51 @@ impl SimFollower {
     }
 
     /// Notes that an upstream is slow, and backs off one that was asked for too long.
-    fn change_slow_source(&mut self, step: u64) {
-        let Some(sync) = &mut self.sync else {
+    fn change_slow_source(&mut self, world: &World) {
+        let (step, now) = (world.step, world.now());
+        let Some(sync) = &self.sync else {
             return;
         };
-        let asked_for = step - sync.progressed_at.max(sync.from_since);
-        if sync.is_agreed && !sync.is_complete && !sync.is_slow && asked_for > PATIENCE {
+        let (from, from_since) = (sync.from, sync.from_since);
+        let others = sync.voters.iter();
+        let others = others.filter(|node| *node != from && self.may_fetch(*node, now));
+        let since = world.time_of(sync.progressed_at.max(from_since));
+        let is_late = self
+            .health
+            .patience(others)
+            .is_some_and(|patience| now - since > patience);
+        if let Some(sync) = &mut self.sync
+            && sync.is_agreed
+            && !sync.is_complete
+            && !sync.is_slow
+            && is_late
+        {
             sync.is_slow = true;
-            let tracked = &mut self.nodes[sync.from];
-            tracked.delays = tracked.delays.saturating_add(1).min(DELAYS_MAX);
-            tracked.slow_at = step;
+            self.health.was_slow(from, now);
         }
-        let from = sync.from;
-        let is_other = |node: usize| {
-            let has_head = self.quorum.stated(node).head().is_some();
-            node != from && has_head && self.nodes[node].blocks_backoff <= step
-        };
-        if step - sync.from_since >= SYNC_MAX && (0..self.nodes.len()).any(is_other) {
-            self.fail(from, step + BACKOFF_STUCK);
+        if step - from_since >= SYNC_MAX {
+            self.fail_slow(world, from);
         }
     }
 
-    /// Backs off an upstream. The next one goes on with the path, as far as it was fetched.
-    fn fail(&mut self, node: usize, backoff: u64) {
-        let tracked = &mut self.nodes[node];
-        tracked.blocks_backoff = backoff;
-        tracked.strikes += 1;
+    /// Backs off an upstream that gives no block, if another voter can be asked. That one goes on
+    /// with the path, as far as it was fetched.
+    fn fail_slow(&mut self, world: &World, node: usize) {
+        let now = world.now();
+        let is_other = |other: usize| other != node && self.may_fetch(other, now);
+        let voters = self.sync.as_ref().map(|sync| sync.voters);
+        if voters.is_some_and(|voters| voters.iter().any(is_other)) {
+            let verdict = Verdict::Fault(Fault::Timeout);
+            self.fail(world, node, CallClass::Blocks, verdict);
+        }
+    }
+
+    fn fail(&mut self, world: &World, node: usize, class: CallClass, verdict: Verdict) {
+        let now = world.now();
+        if class == CallClass::Heads {
+            self.quorum.heard(now, node, Said::Failed);
+        }
+        self.health.failed(node, class, now, verdict);
     }
 
     fn apply(&mut self, world: &World) {
