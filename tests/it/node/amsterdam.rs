@@ -108,14 +108,11 @@ fn a_chain_that_crosses_to_amsterdam_is_followed() {
     let path = folder.join("genesis.json");
     fs::write(&path, genesis.to_string()).unwrap();
     let geth = Geth::dev_at_genesis(&folder, &path, 1);
-    let [http, ws] = [http(geth.address), ws(geth.address)];
+    let urls = [http(geth.address), ws(geth.address)];
+    let [http, ws] = urls.each_ref().map(std::slice::from_ref);
     // The genesis file names the fork, so that header rules are on.
     let rules = ["--genesis", path.to_str().unwrap()];
-    let servers = [
-        follow(&[http.clone()]),
-        follow(&[ws]),
-        follow_with(&[http], &rules),
-    ];
+    let servers = [follow(http), follow(ws), follow_with(http, &rules)];
     for (server, is_on) in servers.iter().zip([0.0, 0.0, 1.0]) {
         let found = server.metric("nearhead_header_rules");
         check("header rules", &found, &is_on);
