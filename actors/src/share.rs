@@ -15,24 +15,22 @@ pub struct Share {
     weight: NonZeroU32,
 }
 
-/// The weight of a tenant that is given no other one.
-const EQUAL: NonZeroU32 = NonZeroU32::MIN;
-
 impl Default for Share {
+    /// The share of another tenant, of weight 1.
     fn default() -> Self {
-        Self::new(EQUAL)
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            weight: NonZeroU32::MIN,
+        }
     }
 }
 
 impl Share {
-    /// The share of another tenant.
+    /// The same tenant's share with this weight.
     #[must_use]
-    pub fn new(weight: NonZeroU32) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            weight,
-        }
+    pub const fn with_weight(self, weight: NonZeroU32) -> Self {
+        Self { weight, ..self }
     }
 
     /// Identifies the tenant in this process.

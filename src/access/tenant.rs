@@ -129,8 +129,10 @@ impl Tenant {
             open_sessions,
             subscriptions,
             call_budget: match before {
-                Some(before) => before.call_budget.with_rate(limits.node_calls),
-                None => CallBudget::new(limits.node_calls),
+                Some(before) => before
+                    .call_budget
+                    .with_limits(limits.node_calls, own.weight),
+                None => CallBudget::new(limits.node_calls, own.weight),
             },
         }
     }

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::standing::{Patience, Standing};
+use super::{
+    drain_rate::DrainRate,
+    standing_queue::{StandingQueue, WaitLimits},
+};
 use crate::share::Share;
 
 /// Items that wait, each with its cost in nanoseconds of work.
@@ -17,41 +20,47 @@ use crate::share::Share;
 /// given differs by at most one item of each, relative to their weights. Deficit round robin has
 /// the same bound, and needs a quantum; tags also follow what an item has really cost.
 ///
-/// Inside one tenant, cheap items go before dear ones, and equally dear ones in the order of
-/// arrival.
+/// Inside one tenant, cheap items go before expensive ones, and equally expensive ones in the order
+/// of arrival. Where a tenant has as many items as it may, a cheaper one displaces the costliest.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     lanes: HashMap<u64, Lane<T>>,
     /// Tenants of which items wait, by tag: the first one is next.
-    waiting: BTreeSet<(u64, u64)>,
+    waiting: BTreeSet<(Tag, u64)>,
     /// Tenants of which none waits, and whose tag is above [`Self::served`], by tag.
-    ahead: BTreeSet<(u64, u64)>,
+    ahead: BTreeSet<(Tag, u64)>,
     /// The tag of the tenant whose item was taken last.
-    served: u64,
+    served: Tag,
     /// The sum of the weights of the tenants of which items wait.
     weights: u64,
+    /// Items that were taken and are not finished.
+    running: usize,
     next_number: u64,
     len: usize,
     /// Items of one tenant at most.
     lane_max: usize,
-    patience: Patience,
+    limits: WaitLimits,
 }
+
+/// Nanoseconds of work divided by a weight, in units of 2^-32, so that no division by a weight
+/// makes nothing of a cost.
+type Tag = u128;
 
 /// The items of one tenant.
 #[derive(Debug)]
 struct Lane<T> {
     share: Share,
-    tag: u64,
+    tag: Tag,
     items: BTreeMap<Place, Item<T>>,
-    /// The sum of its items' costs.
-    cost: u64,
-    standing: Standing,
+    /// The sum of its items' costs, by magnitude.
+    costs: [u64; MAGNITUDES],
+    standing: StandingQueue,
 }
 
 /// A place in a tenant's order: first by magnitude of the cost, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    magnitude: u32,
+    magnitude: usize,
     number: u64,
 }
 
@@ -60,6 +69,25 @@ struct Item<T> {
     content: T,
     cost: u64,
     pushed: Instant,
+    entry: Entry,
+}
+
+/// How an item comes into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It is refused if it would wait for too long, or has.
+    New,
+    /// It has been in the queue before, and what it needs was paid for since: it waits as long as
+    /// it has to.
+    Again,
+}
+
+/// An item that was pushed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Pushed<T> {
+    pub(super) ticket: Ticket,
+    /// The tenant's costliest item, for which there is no room any more.
+    pub(super) displaced: Option<T>,
 }
 
 /// Identifies an item that was pushed.
@@ -71,97 +99,105 @@ pub(crate) struct Ticket {
 
 /// An item that was taken from the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken<T> {
+pub(super) struct TakenItem<T> {
     /// The item.
-    pub(crate) content: T,
+    pub(super) content: T,
     /// Whose it is.
-    pub(crate) share: Share,
+    pub(super) share: Share,
     /// What it was estimated to cost.
-    pub(crate) cost: u64,
+    pub(super) cost: u64,
     /// How long it waited.
-    pub(crate) waited: Duration,
-    /// Whether it waited longer than it may: then it is to be refused, and was not charged.
-    pub(crate) is_late: bool,
+    pub(super) waited: Duration,
+    /// Whether it waited longer than it may: then it is to be refused, and was not charged. Any
+    /// other one is to be [finished](FairQueue::finish).
+    pub(super) is_late: bool,
 }
 
 /// What waits before an item that a tenant would push.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Backlog {
+pub(super) struct Backlog {
     /// The cost of the tenant's items that would go first.
-    pub(crate) cost: u64,
+    pub(super) cost: u64,
     /// The part of all work that the tenant is given while it waits, from 0 to 1.
-    pub(crate) part: f64,
+    pub(super) part: f64,
     /// The longest that its items may wait.
-    pub(crate) wait_max: Duration,
-    /// Whether no more of its items fit.
-    pub(crate) is_full: bool,
+    pub(super) wait_max: Duration,
+    /// Whether there is no room for it.
+    pub(super) is_full: bool,
 }
 
 impl<T> FairQueue<T> {
     /// An empty queue, of at most `lane_max` items of each tenant.
-    pub(crate) fn new(lane_max: usize, patience: Patience) -> Self {
+    pub(super) fn new(lane_max: usize, limits: WaitLimits) -> Self {
         Self {
             lanes: HashMap::new(),
             waiting: BTreeSet::new(),
             ahead: BTreeSet::new(),
             served: 0,
             weights: 0,
+            running: 0,
             next_number: 0,
             len: 0,
             lane_max,
-            patience,
+            limits,
         }
     }
 
-    /// The number of items.
-    pub(crate) const fn len(&self) -> usize {
+    /// The number of items that wait.
+    pub(super) const fn len(&self) -> usize {
         self.len
     }
 
     /// What waits before an item of this cost.
-    pub(crate) fn backlog(&self, share: Share, cost: u64) -> Backlog {
+    pub(super) fn backlog(&self, share: Share, cost: u64) -> Backlog {
         let weight = weight(share);
-        let alone = |weights: u64| weight as f64 / weights.max(1) as f64;
+        let part_of = |weights: u64| weight as f64 / weights.max(1) as f64;
         match self.lanes.get(&share.id()) {
             Some(lane) if !lane.items.is_empty() => Backlog {
                 cost: lane.cost_before(cost),
-                part: alone(self.weights),
-                wait_max: lane.standing.wait_max(&self.patience),
-                is_full: lane.items.len() >= self.lane_max,
+                part: part_of((self.weights + weight).saturating_sub(lane.weight())),
+                wait_max: lane.standing.wait_max(&self.limits),
+                is_full: self.is_full(lane, cost),
             },
             _ => Backlog {
                 cost: 0,
-                part: alone(self.weights + weight),
-                wait_max: self.patience.longest,
+                part: part_of(self.weights + weight),
+                wait_max: self.limits.longest,
                 is_full: self.lane_max == 0,
             },
         }
     }
 
-    /// Adds an item; `None` if the tenant has as many as it may.
-    pub(crate) fn push(
+    /// Adds an item; `None` if the tenant has as many as it may, and none that is more expensive.
+    pub(super) fn push(
         &mut self,
         share: Share,
         cost: u64,
         content: T,
         now: Instant,
-    ) -> Option<Ticket> {
+        entry: Entry,
+    ) -> Option<Pushed<T>> {
         let (id, served) = (share.id(), self.served);
         let lane = self
             .lanes
             .entry(id)
             .or_insert_with(|| Lane::new(share, served));
         lane.standing.offer(cost);
+        let mut displaced = None;
         if lane.items.len() >= self.lane_max {
-            return None;
+            displaced = Some(lane.displace(cost)?);
+            self.len -= 1;
         }
-        if lane.items.is_empty() {
+        if self.waiting.contains(&(lane.tag, id)) {
+            self.weights = self.weights.saturating_sub(lane.weight());
+        } else {
             self.ahead.remove(&(lane.tag, id));
-            lane.share = share;
             lane.tag = lane.tag.max(served);
             self.waiting.insert((lane.tag, id));
-            self.weights += weight(share);
         }
+        // A tenant's weight may have changed since its last item.
+        lane.share = share;
+        self.weights += weight(share);
         let place = Place {
             magnitude: magnitude(cost),
             number: self.next_number,
@@ -170,40 +206,43 @@ impl<T> FairQueue<T> {
             content,
             cost,
             pushed: now,
+            entry,
         };
-        lane.items.insert(place, item);
-        lane.cost = lane.cost.saturating_add(cost);
+        lane.insert(place, item);
         self.next_number += 1;
         self.len += 1;
-        Some(Ticket { lane: id, place })
+        let ticket = Ticket { lane: id, place };
+        Some(Pushed { ticket, displaced })
     }
 
-    /// Takes note of an item that is refused instead of pushed.
-    pub(crate) fn refuse(&mut self, share: Share, cost: u64) {
+    /// Records an item that is refused instead of pushed.
+    pub(super) fn refuse(&mut self, share: Share, cost: u64) {
         if let Some(lane) = self.lanes.get_mut(&share.id()) {
             lane.standing.offer(cost);
         }
     }
 
     /// Takes the next item of the tenant whose turn it is, and charges the tenant for it. If the
-    /// item has waited for too long, it is late, and costs nothing.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Taken<T>> {
+    /// item is late, it costs nothing.
+    pub(super) fn pop(&mut self, now: Instant, drain: &DrainRate) -> Option<TakenItem<T>> {
         let (tag, id) = *self.waiting.first()?;
+        let (_, item) = self.lanes.get(&id)?.items.first_key_value()?;
+        let is_late = self.is_late(id, item, now, drain);
         let lane = self.lanes.get_mut(&id)?;
-        let (_, item) = lane.items.pop_first()?;
+        let place = *lane.items.first_key_value()?.0;
+        let item = lane.remove(place)?;
         let waited = now.saturating_duration_since(item.pushed);
-        let is_late = waited > lane.standing.wait_max(&self.patience);
         let served = if is_late { 0 } else { item.cost };
-        lane.standing.observe(&self.patience, waited, served, now);
-        lane.cost = lane.cost.saturating_sub(item.cost);
+        lane.standing.observe(&self.limits, waited, served, now);
         self.len -= 1;
         let share = lane.share;
         if !is_late {
             self.served = tag;
+            self.running += 1;
             self.charge(share, 0, item.cost);
         }
-        self.rest_if_empty(id);
-        Some(Taken {
+        self.retire_if_empty(id);
+        Some(TakenItem {
             content: item.content,
             share,
             cost: item.cost,
@@ -213,19 +252,50 @@ impl<T> FairQueue<T> {
     }
 
     /// Takes an item back; `None` if it is not in the queue any more.
-    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<T> {
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<T> {
         let lane = self.lanes.get_mut(&ticket.lane)?;
-        let item = lane.items.remove(&ticket.place)?;
-        lane.cost = lane.cost.saturating_sub(item.cost);
+        let item = lane.remove(ticket.place)?;
         self.len -= 1;
-        self.rest_if_empty(ticket.lane);
+        self.retire_if_empty(ticket.lane);
         Some(item.content)
     }
 
-    /// Charges a tenant for what an item has cost, of which it has `paid` a part. What was paid in
-    /// excess is given back.
-    pub(crate) fn charge(&mut self, share: Share, paid: u64, cost: u64) {
-        let (id, served, weight) = (share.id(), self.served, weight(share));
+    /// Whether this item has waited longer than it may; `None` if it is not in the queue any more.
+    pub(super) fn is_late_now(
+        &self,
+        ticket: Ticket,
+        now: Instant,
+        drain: &DrainRate,
+    ) -> Option<bool> {
+        let item = self.lanes.get(&ticket.lane)?.items.get(&ticket.place)?;
+        Some(self.is_late(ticket.lane, item, now, drain))
+    }
+
+    /// Charges a tenant for what an item that was taken has cost, of which it has `paid` a part.
+    /// What was paid in excess is given back.
+    pub(super) fn finish(&mut self, share: Share, paid: u64, cost: u64) {
+        self.running = self.running.saturating_sub(1);
+        self.charge(share, paid, cost);
+        self.forget_who_is_not_ahead();
+    }
+
+    /// Whether an item is late: it has waited for too long, and its tenant has more other work
+    /// waiting than may wait. Who waits because of what others have asked for is not late.
+    fn is_late(&self, lane: u64, item: &Item<T>, now: Instant, drain: &DrainRate) -> bool {
+        let Some(lane) = self.lanes.get(&lane) else {
+            return false;
+        };
+        let wait_max = lane.standing.wait_max(&self.limits);
+        if item.entry == Entry::Again || now.saturating_duration_since(item.pushed) <= wait_max {
+            return false;
+        }
+        let others = lane.cost().saturating_sub(item.cost);
+        let part = lane.weight() as f64 / self.weights.max(1) as f64;
+        drain.time_for(others, part) > wait_max
+    }
+
+    fn charge(&mut self, share: Share, paid: u64, cost: u64) {
+        let (id, served) = (share.id(), self.served);
         let lane = self
             .lanes
             .entry(id)
@@ -237,25 +307,35 @@ impl<T> FairQueue<T> {
                 &mut self.ahead
             }
         };
-        let tag = lane.tag.saturating_add(cost / weight);
-        lane.tag = tag.saturating_sub(paid / weight).max(served);
+        let tag = lane.tag.saturating_add(tag_of(cost, share));
+        lane.tag = tag.saturating_sub(tag_of(paid, share)).max(served);
         order.insert((lane.tag, id));
     }
 
-    /// Settles a tenant of which no item waits, and forgets those who are not ahead any more.
-    fn rest_if_empty(&mut self, id: u64) {
+    /// Whether there is no room in this lane for an item of this cost.
+    fn is_full(&self, lane: &Lane<T>, cost: u64) -> bool {
+        lane.items.len() >= self.lane_max && !lane.has_costlier(cost)
+    }
+
+    /// Settles a tenant of which no item waits.
+    fn retire_if_empty(&mut self, id: u64) {
         if let Some(lane) = self.lanes.get_mut(&id)
             && lane.items.is_empty()
             && self.waiting.remove(&(lane.tag, id))
         {
-            lane.standing = Standing::No;
-            self.weights = self.weights.saturating_sub(weight(lane.share));
+            lane.standing = StandingQueue::No;
+            self.weights = self.weights.saturating_sub(lane.weight());
             self.ahead.insert((lane.tag, id));
         }
-        // Where nobody waits, nobody is ahead.
-        let is_empty = self.waiting.is_empty();
+        self.forget_who_is_not_ahead();
+    }
+
+    /// Removes the lanes of tenants that are not ahead any more. Where nothing waits or runs,
+    /// nobody is ahead.
+    fn forget_who_is_not_ahead(&mut self) {
+        let is_idle = self.waiting.is_empty() && self.running == 0;
         while let Some((tag, id)) = self.ahead.first().copied()
-            && (is_empty || tag <= self.served)
+            && (is_idle || tag <= self.served)
         {
             self.ahead.remove(&(tag, id));
             self.lanes.remove(&id);
@@ -264,37 +344,80 @@ impl<T> FairQueue<T> {
 }
 
 impl<T> Lane<T> {
-    fn new(share: Share, tag: u64) -> Self {
+    fn new(share: Share, tag: Tag) -> Self {
         Self {
             share,
             tag,
             items: BTreeMap::new(),
-            cost: 0,
-            standing: Standing::No,
+            costs: [0; MAGNITUDES],
+            standing: StandingQueue::No,
         }
+    }
+
+    fn weight(&self) -> u64 {
+        weight(self.share)
+    }
+
+    fn insert(&mut self, place: Place, item: Item<T>) {
+        let sum = &mut self.costs[place.magnitude];
+        *sum = sum.saturating_add(item.cost);
+        self.items.insert(place, item);
+    }
+
+    fn remove(&mut self, place: Place) -> Option<Item<T>> {
+        let item = self.items.remove(&place)?;
+        let sum = &mut self.costs[place.magnitude];
+        *sum = sum.saturating_sub(item.cost);
+        Some(item)
+    }
+
+    /// The cost of all its items.
+    fn cost(&self) -> u64 {
+        sum(&self.costs)
     }
 
     /// The cost of the items that go before another one of this cost. Of equal magnitude, all do.
     fn cost_before(&self, cost: u64) -> u64 {
+        sum(&self.costs[..=magnitude(cost)])
+    }
+
+    /// Whether an item is of a higher magnitude than this cost.
+    fn has_costlier(&self, cost: u64) -> bool {
         let last = self.items.last_key_value();
-        if last.is_none_or(|(place, _)| place.magnitude <= magnitude(cost)) {
-            return self.cost;
+        last.is_some_and(|(place, _)| place.magnitude > magnitude(cost))
+    }
+
+    /// Takes the item that would be the last, if it is more expensive than this cost.
+    fn displace(&mut self, cost: u64) -> Option<T> {
+        if !self.has_costlier(cost) {
+            return None;
         }
-        let after = Place {
-            magnitude: magnitude(cost) + 1,
-            number: 0,
-        };
-        self.items.range(..after).map(|(_, item)| item.cost).sum()
+        let place = *self.items.last_key_value()?.0;
+        self.remove(place).map(|item| item.content)
     }
 }
 
+fn sum(costs: &[u64]) -> u64 {
+    costs
+        .iter()
+        .fold(0, |sum, cost| u64::saturating_add(sum, *cost))
+}
+
+/// One for each bit of a cost.
+const MAGNITUDES: usize = u64::BITS as usize;
+
 /// Items of the same magnitude go in the order of their arrival.
-fn magnitude(cost: u64) -> u32 {
-    cost.checked_ilog2().unwrap_or(0)
+fn magnitude(cost: u64) -> usize {
+    cost.checked_ilog2().unwrap_or(0) as usize
 }
 
 fn weight(share: Share) -> u64 {
     share.weight().get().into()
+}
+
+/// By how much this cost raises the tenant's tag.
+fn tag_of(cost: u64, share: Share) -> Tag {
+    (Tag::from(cost) << 32) / Tag::from(share.weight().get())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod memory_level;
 mod panics;
 mod permits;
 mod reply_budget;
-mod standing;
+mod standing_queue;
 mod turns;
 mod work_queue;
 
@@ -18,11 +18,11 @@ pub(crate) use cost::{
     LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REMOTE_PER_TENANT_MAX,
     REPLY_RETRY_AFTER,
 };
-pub(crate) use fair_queue::{Taken, Ticket};
+pub(crate) use fair_queue::{Entry, Ticket};
 pub use memory_level::MemoryLevel;
 pub use panics::{Panicked, Panics};
 pub use permits::{Admission, Permit, PermitUse, Permits};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};
 pub use reply_budget::{Evict, ReplyBudget, ReplyCharge, ReplyUse};
 pub use work_queue::QueueUse;
-pub(crate) use work_queue::WorkQueue;
+pub(crate) use work_queue::{Expiry, Refuse, Taken, WorkQueue};

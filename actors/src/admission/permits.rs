@@ -81,16 +81,44 @@ pub struct PermitUse {
 pub struct Admission {
     measured: Permits,
     pub(crate) remote: Permits,
-    /// What each running worker has of its own.
-    workers: Arc<Mutex<Vec<WorkerParts>>>,
+    workers: Arc<Mutex<Workers>>,
     panics: Panics,
 }
 
+/// What each worker has of its own.
+#[derive(Debug)]
+struct Workers {
+    running: Vec<WorkerParts>,
+    /// What the queues of workers that have stopped have counted: counters do not go back when a
+    /// worker starts again.
+    stopped: QueueUse,
+}
+
 /// The permits for cheap requests, and the turns, of one worker.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct WorkerParts {
     cheap: Weak<Semaphore>,
-    turns: Weak<TurnQueue>,
+    turns: Arc<TurnQueue>,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self {
+            running: Vec::new(),
+            stopped: QueueUse::none(TURNS),
+        }
+    }
+}
+
+impl Workers {
+    /// Removes those that have stopped.
+    fn remove_stopped(&mut self) {
+        let stopped = self
+            .running
+            .extract_if(.., |worker| worker.cheap.strong_count() == 0)
+            .map(|worker| worker.turns.usage().counted());
+        self.stopped = stopped.fold(self.stopped.clone(), QueueUse::and);
+    }
 }
 
 impl Default for Admission {
@@ -115,10 +143,10 @@ impl Admission {
         let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
         let turns = Arc::new(TurnQueue::new(TURNS, 1));
         let mut workers = self.workers.lock();
-        workers.retain(|worker| worker.cheap.strong_count() > 0);
-        workers.push(WorkerParts {
+        workers.remove_stopped();
+        workers.running.push(WorkerParts {
             cheap: Arc::downgrade(&cheap),
-            turns: Arc::downgrade(&turns),
+            turns: Arc::clone(&turns),
         });
         WorkerAdmission {
             cheap,
@@ -133,13 +161,13 @@ impl Admission {
         &self.panics
     }
 
-    /// The use of the turns of all workers.
+    /// The use of the turns of all workers, with what those have counted that have stopped.
     #[must_use]
     pub fn turns(&self) -> QueueUse {
-        let workers = self.workers.lock();
-        let turns = workers.iter().filter_map(|worker| worker.turns.upgrade());
-        let usage = turns.map(|turns| turns.usage());
-        usage.fold(QueueUse::none(TURNS), QueueUse::and)
+        let mut workers = self.workers.lock();
+        workers.remove_stopped();
+        let usage = workers.running.iter().map(|worker| worker.turns.usage());
+        usage.fold(workers.stopped.clone(), QueueUse::and)
     }
 
     /// The use of every kind of permit.
@@ -148,6 +176,7 @@ impl Admission {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
+            .running
             .iter()
             .filter_map(|worker| Some(worker.cheap.upgrade()?.available_permits()))
             .collect();
@@ -201,6 +230,7 @@ impl WorkerAdmission {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::share::Share;
 
     #[test]
     fn permits_bound_what_is_in_progress() {
@@ -221,6 +251,20 @@ mod tests {
         // A weight above the total takes every permit.
         let everything = admission.remote.take(usize::MAX).unwrap();
         assert_eq!(everything.num_permits(), REMOTE_MAX);
+    }
+
+    #[actix::test]
+    async fn what_a_worker_has_counted_stays() {
+        let admission = Admission::default();
+        let share = Share::default();
+        for taken in 1..4 {
+            let worker = admission.add_worker();
+            worker.turns.next(share, 1).await.unwrap();
+            assert_eq!(admission.turns().taken, taken);
+            drop(worker);
+            assert_eq!(admission.turns().taken, taken);
+            assert!(admission.workers.lock().running.is_empty());
+        }
     }
 
     #[actix::test]

@@ -1,16 +1,15 @@
 //! Turns on a worker's thread: large bodies are parsed one at a time, and everything else has its
 //! turn in between.
 
-use std::{
-    cell::Cell,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Instant};
 
 use tokio::{sync::oneshot, task::yield_now};
 
-use super::{cost::BODY_BYTE_NANOS, fair_queue::Ticket, work_queue::WorkQueue};
+use super::{
+    cost::BODY_BYTE_NANOS,
+    fair_queue::{Entry, Ticket},
+    work_queue::{Refuse, Run, Taken, WorkQueue},
+};
 use crate::{
     messages::{QueryError, Reply},
     share::Share,
@@ -30,6 +29,13 @@ pub(crate) struct Turns {
 /// The bodies that wait for their turn.
 pub(super) type TurnQueue = WorkQueue<oneshot::Sender<Reply<()>>>;
 
+// Sending fails if the client has just gone away.
+impl Refuse for oneshot::Sender<Reply<()>> {
+    fn refuse(self, refusal: QueryError) {
+        drop(self.send(Err(refusal)));
+    }
+}
+
 impl Turns {
     pub(super) fn new(queue: Arc<TurnQueue>) -> Self {
         Self {
@@ -47,7 +53,9 @@ impl Turns {
     pub(crate) async fn next(&self, share: Share, bytes: usize) -> Reply<()> {
         let (turn, has_turn) = oneshot::channel();
         let cost = bytes.saturating_mul(BODY_BYTE_NANOS) as u64;
-        let ticket = self.queue.push(share, cost, turn, Instant::now())?;
+        let ticket = self
+            .queue
+            .push(share, cost, turn, Instant::now(), Entry::New)?;
         let _withdrawn = Withdrawn {
             queue: &self.queue,
             ticket,
@@ -60,24 +68,56 @@ impl Turns {
 
     /// Gives turns until nobody waits for one.
     async fn run(self) {
+        let mut running = Running {
+            turns: &self,
+            turn: None,
+        };
         while let Some(taken) = self.queue.pop(Instant::now()) {
-            let share = taken.share;
-            if taken.is_late {
-                let refusal = self.queue.refusal(share);
-                // Sending fails if the client has just gone away.
-                drop(taken.content.send(Err(refusal)));
+            let Taken {
+                content,
+                run,
+                share,
+            } = taken;
+            let began = Instant::now();
+            let Some(run) = run else {
+                content.refuse(self.queue.refusal(share, began));
+                // To write a refusal is work too.
+                yield_now().await;
                 continue;
-            }
-            if taken.content.send(Ok(())).is_err() {
-                self.queue.skipped(share, taken.cost);
+            };
+            running.turn = Some(run);
+            if content.send(Ok(())).is_err() {
+                running.skip();
                 continue;
             }
             // The task that has its turn runs before the sockets are looked at, and this one after.
             yield_now().await;
-            let cost = Duration::from_nanos(taken.cost);
-            self.queue.finished(share, taken.cost, cost, Instant::now());
+            if let Some(turn) = running.turn.take() {
+                let now = Instant::now();
+                self.queue.finished(turn, now - began, now);
+            }
         }
-        self.is_running.set(false);
+    }
+}
+
+/// The task that gives turns. If it panics, the next body starts another one.
+struct Running<'a> {
+    turns: &'a Turns,
+    turn: Option<Run>,
+}
+
+impl Running<'_> {
+    fn skip(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.turns.queue.skipped(turn);
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.turns.is_running.set(false);
+        self.skip();
     }
 }
 
@@ -89,14 +129,19 @@ struct Withdrawn<'a> {
 
 impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
-        self.queue.withdraw(self.ticket);
+        self.queue.withdraw(self.ticket, Instant::now());
     }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::{cell::RefCell, future::poll_fn, task::Poll};
+    use std::{
+        cell::RefCell,
+        future::poll_fn,
+        task::{Context, Poll, Wake, Waker},
+        time::Duration,
+    };
 
     use super::*;
 
@@ -143,5 +188,98 @@ mod tests {
         drop(leaves);
         assert_eq!(queue.usage().waiting, 0);
         assert!(turns.next(Share::default(), 1).await.is_ok());
+    }
+
+    /// Panics when it is woken.
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    #[actix::test]
+    async fn a_panic_does_not_end_the_turns() {
+        let queue = Arc::new(TurnQueue::new("bodies", 1));
+        let turns = Turns::new(Arc::clone(&queue));
+        let share = Share::default();
+        let mut panics = Box::pin(turns.next(share, 1));
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(
+            panics
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        while turns.is_running.get() {
+            yield_now().await;
+        }
+        assert_eq!(queue.usage().taken, 1);
+        assert!(turns.next(share, 1).await.is_ok());
+        // The turn that was not finished is not still running.
+        let refusal = queue.refusal(share, Instant::now());
+        assert!(matches!(refusal, QueryError::Overloaded { retry_after } if retry_after.is_zero()));
+    }
+
+    /// A body is charged for the time that it took, not for its length.
+    #[actix::test]
+    async fn a_turn_costs_its_time() {
+        let queue = Arc::new(TurnQueue::new("bodies", 1));
+        let turns = Turns::new(Arc::clone(&queue));
+        let (slow, other) = (Share::default(), Share::default());
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let waiting = [
+            (slow, "slow"),
+            (slow, "slow"),
+            (other, "other"),
+            (other, "other"),
+        ]
+        .map(|(share, name)| {
+            let (turns, order) = (turns.clone(), Rc::clone(&order));
+            actix::spawn(async move {
+                turns.next(share, 20_000).await.unwrap();
+                order.borrow_mut().push(name);
+                if name == "slow" {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            })
+        });
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.borrow(), ["slow", "other", "other", "slow"]);
+    }
+
+    /// What is refused late is refused one at a time, too.
+    #[actix::test]
+    async fn a_late_refusal_is_a_turn() {
+        let queue = Arc::new(TurnQueue::new("bodies", 1));
+        let turns = Turns::new(Arc::clone(&queue));
+        let (flood, other) = (Share::default(), Share::default());
+        let before = Instant::now() - Duration::from_secs(2);
+        let mut waiting: Vec<_> = (0..20)
+            .map(|_| {
+                let (turn, has_turn) = oneshot::channel();
+                queue
+                    .push(flood, 50_000_000, turn, before, Entry::New)
+                    .unwrap();
+                has_turn
+            })
+            .collect();
+        // With another tenant there, the flood has half of the turns: ten items are too many.
+        let own = turns.clone();
+        let own = actix::spawn(async move { own.next(other, 300_000_000).await });
+        let (mut refused, mut most) = (0, 0);
+        while !waiting.is_empty() {
+            yield_now().await;
+            let before = waiting.len();
+            waiting.retain_mut(|turn| turn.try_recv().is_err());
+            most = most.max(before - waiting.len());
+            refused = queue.usage().refused[2].1;
+        }
+        assert!(own.await.unwrap().is_ok());
+        assert!(refused >= 8, "{refused}");
+        assert_eq!(most, 1);
     }
 }

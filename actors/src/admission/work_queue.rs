@@ -10,30 +10,87 @@ use parking_lot::Mutex;
 use super::{
     cost::{QUEUE_INTERVAL, QUEUE_ITEMS_PER_TENANT_MAX, QUEUE_TARGET, QUEUE_WAIT_MAX},
     drain_rate::DrainRate,
-    fair_queue::{FairQueue, Taken, Ticket},
-    standing::Patience,
+    fair_queue::{Entry, FairQueue, Pushed, Ticket},
+    standing_queue::WaitLimits,
 };
 use crate::{messages::QueryError, share::Share};
 
-/// A [`FairQueue`] that threads share, and the rate at which it is worked off.
+/// A [`FairQueue`] that threads share, and the rate at which it is drained.
+///
+/// Only a tenant's own work that waits makes it refuse more. What runs does not: nobody can know
+/// when a long item ends, and to refuse the one item of a tenant that has nothing else waiting
+/// would serve nobody. So a tenant that competes with nobody waits for a thread up to the deadline
+/// of its query, and one that competes waits for its turn. Of the time that a client is asked to
+/// stay away, what still runs is a part.
 pub(crate) struct WorkQueue<T> {
     /// What is done in it, as the metrics label it.
     class: &'static str,
+    threads: usize,
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
     queue: FairQueue<T>,
     drain: DrainRate,
+    /// At most one for each thread.
+    running: Vec<Running>,
     taken: u64,
     waited: Duration,
     refused: [u64; RefusedBy::LABELS.len()],
 }
 
+/// Something that can wait in a queue.
+pub(crate) trait Refuse {
+    /// Answers whoever waits for it with a refusal.
+    fn refuse(self, refusal: QueryError);
+}
+
+/// An item that was taken from the queue.
+#[derive(Debug)]
+pub(crate) struct Taken<T> {
+    /// The item.
+    pub(crate) content: T,
+    /// To be [finished](WorkQueue::finished) or [skipped](WorkQueue::skipped); `None` if it has
+    /// waited for too long: then it was not charged, and is to be refused.
+    pub(crate) run: Option<Run>,
+    /// Whose it is.
+    pub(crate) share: Share,
+}
+
+/// An item whose turn has come.
+#[derive(Debug)]
+pub(crate) struct Run {
+    share: Share,
+    number: u64,
+}
+
+/// What is known of a [`Run`] that is not finished.
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    /// As it was estimated.
+    cost: u64,
+    began: Instant,
+    /// How long the queue had been busy then.
+    busy: Duration,
+}
+
+/// What has become of an item after a while.
+#[derive(Debug)]
+pub(crate) enum Expiry {
+    /// It has waited for too long, and has left the queue.
+    Refused(QueryError),
+    /// It goes on waiting.
+    Waits,
+    /// It is not in the queue any more.
+    Gone,
+}
+
 /// Why work was refused.
 #[derive(Clone, Copy, Debug)]
 enum RefusedBy {
-    /// The tenant has as many items in the queue as it may.
+    /// The tenant has as many items in the queue as it may, none of them more expensive; or there
+    /// was no room for this one any more when a cheaper one came.
     Full,
     /// It would have waited for too long.
     Backlog,
@@ -82,6 +139,15 @@ impl QueueUse {
         }
     }
 
+    /// What stays of its use when it is gone.
+    pub(super) fn counted(self) -> Self {
+        Self {
+            waiting: 0,
+            drain_rate: 0.0,
+            ..self
+        }
+    }
+
     /// The use of this one and another one of the same class together.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.waiting += other.waiting;
@@ -95,19 +161,21 @@ impl QueueUse {
     }
 }
 
-impl<T> WorkQueue<T> {
-    /// An empty queue, worked off by this many threads.
+impl<T: Refuse> WorkQueue<T> {
+    /// An empty queue, drained by this many threads.
     pub(crate) fn new(class: &'static str, threads: usize) -> Self {
-        let patience = Patience {
+        let limits = WaitLimits {
             longest: QUEUE_WAIT_MAX,
             target: QUEUE_TARGET,
             interval: QUEUE_INTERVAL,
         };
         Self {
             class,
+            threads,
             state: Mutex::new(State {
-                queue: FairQueue::new(QUEUE_ITEMS_PER_TENANT_MAX, patience),
+                queue: FairQueue::new(QUEUE_ITEMS_PER_TENANT_MAX, limits),
                 drain: DrainRate::new(threads as f64),
+                running: Vec::new(),
                 taken: 0,
                 waited: Duration::ZERO,
                 refused: Default::default(),
@@ -115,86 +183,133 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Adds an item of this estimated cost, in nanoseconds of work.
+    /// Adds an item of this estimated cost, in nanoseconds of work. If the tenant has as many items
+    /// as it may, its costliest one is refused for a cheaper one.
     ///
     /// # Errors
     /// [`QueryError::Overloaded`]: the tenant has too many items, or so much work before this one
-    /// that it would wait for too long.
+    /// that it would wait for too long. The latter is not asked of what comes
+    /// [again](Entry::Again).
     pub(crate) fn push(
         &self,
         share: Share,
         cost: u64,
         content: T,
         now: Instant,
+        entry: Entry,
     ) -> Result<Ticket, QueryError> {
         let mut state = self.state.lock();
         let backlog = state.queue.backlog(share, cost);
         let wait = state.drain.time_for(backlog.cost, backlog.part);
+        let refusal = |state: &State<T>| overloaded(wait + state.rest(self.threads, now));
         let reason = match backlog.is_full {
             true => RefusedBy::Full,
-            false if wait > backlog.wait_max => RefusedBy::Backlog,
+            false if entry == Entry::New && wait > backlog.wait_max => RefusedBy::Backlog,
             false => {
-                let pushed = state.queue.push(share, cost, content, now);
-                state.drain.mark(0, true, now);
-                return pushed.ok_or_else(|| overloaded(wait));
+                let Some(Pushed { ticket, displaced }) =
+                    state.queue.push(share, cost, content, now, entry)
+                else {
+                    return Err(refusal(&state));
+                };
+                state.mark(now);
+                if let Some(displaced) = displaced {
+                    state.refused[RefusedBy::Full as usize] += 1;
+                    let refusal = state.refusal(share, self.threads, now);
+                    drop(state);
+                    displaced.refuse(refusal);
+                }
+                return Ok(ticket);
             }
         };
         state.queue.refuse(share, cost);
         state.refused[reason as usize] += 1;
-        Err(overloaded(wait))
+        Err(refusal(&state))
     }
 
-    /// Takes the next item. One that is late was not charged, and is to be refused.
+    /// Takes the next item.
     pub(crate) fn pop(&self, now: Instant) -> Option<Taken<T>> {
-        let mut state = self.state.lock();
-        let taken = state.queue.pop(now)?;
-        if taken.is_late {
-            state.refused[RefusedBy::Late as usize] += 1;
-        } else {
-            state.taken += 1;
-            state.waited += taken.waited;
-        }
-        let is_waiting = state.queue.len() > 0;
-        state.drain.mark(0, is_waiting, now);
-        Some(taken)
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let taken = state.queue.pop(now, &state.drain)?;
+        state.mark(now);
+        let share = taken.share;
+        let run = match taken.is_late {
+            true => {
+                state.refused[RefusedBy::Late as usize] += 1;
+                None
+            }
+            false => {
+                let number = state.taken;
+                state.taken += 1;
+                state.waited += taken.waited;
+                state.running.push(Running {
+                    number,
+                    cost: taken.cost,
+                    began: now,
+                    busy: state.drain.busy(),
+                });
+                Some(Run { share, number })
+            }
+        };
+        Some(Taken {
+            content: taken.content,
+            run,
+            share,
+        })
     }
 
-    /// Takes note that an item is done, which has really cost this much.
-    pub(crate) fn finished(&self, share: Share, estimated: u64, cost: Duration, now: Instant) {
+    /// Records that an item is done, which has really cost this much.
+    pub(crate) fn finished(&self, run: Run, cost: Duration, now: Instant) {
         let mut state = self.state.lock();
-        let is_waiting = state.queue.len() > 0;
-        state.drain.mark(estimated, is_waiting, now);
+        let Some(running) = state.end(&run) else {
+            return;
+        };
+        state.mark(now);
+        let ran = now.saturating_duration_since(running.began);
+        state.drain.finished(running.cost, ran, running.busy);
         let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
-        state.queue.charge(share, estimated, cost);
+        state.queue.finish(run.share, running.cost, cost);
     }
 
     /// Gives back what a tenant was charged for an item that was taken, and that nobody waits for.
-    pub(crate) fn skipped(&self, share: Share, estimated: u64) {
-        self.state.lock().queue.charge(share, estimated, 0);
+    pub(crate) fn skipped(&self, run: Run) {
+        let mut state = self.state.lock();
+        if let Some(running) = state.end(&run) {
+            state.queue.finish(run.share, running.cost, 0);
+        }
     }
 
     /// Takes an item back that nobody waits for any more; `None` if it is not in the queue.
-    pub(crate) fn withdraw(&self, ticket: Ticket) -> Option<T> {
-        self.state.lock().queue.remove(ticket)
+    pub(crate) fn withdraw(&self, ticket: Ticket, now: Instant) -> Option<T> {
+        let mut state = self.state.lock();
+        let item = state.queue.remove(ticket)?;
+        state.mark(now);
+        Some(item)
     }
 
-    /// Takes an item back that has waited for the longest time, and says why it is refused; `None`
-    /// if it is not in the queue.
-    pub(crate) fn expire(&self, share: Share, ticket: Ticket) -> Option<QueryError> {
-        let mut state = self.state.lock();
-        state.queue.remove(ticket)?;
-        state.refused[RefusedBy::Late as usize] += 1;
-        drop(state);
-        Some(self.refusal(share))
+    /// Takes an item back if it has waited for too long.
+    pub(crate) fn expire(&self, share: Share, ticket: Ticket, now: Instant) -> Expiry {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        match state.queue.is_late_now(ticket, now, &state.drain) {
+            None => Expiry::Gone,
+            Some(false) => Expiry::Waits,
+            Some(true) => {
+                state.queue.remove(ticket);
+                state.mark(now);
+                state.refused[RefusedBy::Late as usize] += 1;
+                Expiry::Refused(state.refusal(share, self.threads, now))
+            }
+        }
     }
 
     /// The refusal of an item of this tenant.
-    pub(crate) fn refusal(&self, share: Share) -> QueryError {
-        let state = self.state.lock();
-        let backlog = state.queue.backlog(share, u64::MAX);
-        overloaded(state.drain.time_for(backlog.cost, backlog.part))
+    pub(crate) fn refusal(&self, share: Share, now: Instant) -> QueryError {
+        self.state.lock().refusal(share, self.threads, now)
     }
+}
 
+impl<T> WorkQueue<T> {
     /// What it holds and has counted.
     pub(crate) fn usage(&self) -> QueueUse {
         let state = self.state.lock();
@@ -212,6 +327,42 @@ impl<T> WorkQueue<T> {
     }
 }
 
+impl<T> State<T> {
+    /// Records a change of the queue.
+    fn mark(&mut self, now: Instant) {
+        self.drain.mark(self.queue.len() > 0, now);
+    }
+
+    fn end(&mut self, run: &Run) -> Option<Running> {
+        let is_it = |running: &Running| running.number == run.number;
+        let at = self.running.iter().position(is_it)?;
+        Some(self.running.swap_remove(at))
+    }
+
+    /// The time until what runs is done, as it is estimated; none while a thread is free.
+    fn rest(&self, threads: usize, now: Instant) -> Duration {
+        if self.running.len() < threads {
+            return Duration::ZERO;
+        }
+        let speed = self.drain.per_second() / threads as f64;
+        let rest = |running: &Running| {
+            let ran = now.saturating_duration_since(running.began);
+            running
+                .cost
+                .saturating_sub((ran.as_nanos() as f64 * speed) as u64)
+        };
+        let work = self.running.iter().map(rest).fold(0, u64::saturating_add);
+        self.drain.time_for(work, 1.0)
+    }
+
+    /// The refusal of an item while all of the tenant's items wait.
+    fn refusal(&self, share: Share, threads: usize, now: Instant) -> QueryError {
+        let backlog = self.queue.backlog(share, u64::MAX);
+        let wait = self.drain.time_for(backlog.cost, backlog.part);
+        overloaded(wait + self.rest(threads, now))
+    }
+}
+
 /// The refusal of work while the tenant's work that waits takes this long.
 const fn overloaded(wait: Duration) -> QueryError {
     QueryError::Overloaded { retry_after: wait }
@@ -221,75 +372,4 @@ const fn overloaded(wait: Duration) -> QueryError {
 mod simulation;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MILLI: u64 = 1_000_000;
-
-    fn retry_after<T>(result: Result<T, QueryError>) -> Option<Duration> {
-        match result {
-            Err(QueryError::Overloaded { retry_after }) => Some(retry_after),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn work_is_refused_when_it_would_wait_for_too_long() {
-        let now = Instant::now();
-        let queue = WorkQueue::new("test", 2);
-        let (flood, other) = (Share::default(), Share::default());
-        // Two threads do two seconds of work in the longest time that it may wait.
-        let mut pushed = 0;
-        let refused = loop {
-            match queue.push(flood, 100 * MILLI, (), now) {
-                Ok(_) => pushed += 1,
-                refused => break refused,
-            }
-        };
-        assert_eq!(pushed, 21);
-        assert_eq!(retry_after(refused), Some(Duration::from_millis(1_050)));
-        // Cheaper work of the tenant goes before it, and so does that of others.
-        assert!(queue.push(flood, MILLI, (), now).is_ok());
-        assert!(queue.push(other, 100 * MILLI, (), now).is_ok());
-        let usage = queue.usage();
-        assert_eq!((usage.waiting, usage.taken), (23, 0));
-        assert_eq!(usage.refused, [("full", 0), ("backlog", 1), ("late", 0)]);
-        // With another tenant there, the flood has half of the threads.
-        let refused = queue.push(flood, 100 * MILLI, (), now);
-        assert_eq!(retry_after(refused), Some(Duration::from_millis(2_101)));
-    }
-
-    #[test]
-    fn a_tenant_has_so_many_items() {
-        let now = Instant::now();
-        let queue = WorkQueue::new("test", 1);
-        let share = Share::default();
-        for _ in 0..QUEUE_ITEMS_PER_TENANT_MAX {
-            assert!(queue.push(share, 0, (), now).is_ok());
-        }
-        assert_eq!(
-            retry_after(queue.push(share, 0, (), now)),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(queue.usage().refused[0], ("full", 1));
-    }
-
-    #[test]
-    fn what_waits_for_too_long_is_refused_and_counted() {
-        let now = Instant::now();
-        let queue = WorkQueue::new("test", 1);
-        let share = Share::default();
-        let tickets: Vec<_> = (0..3).map(|_| queue.push(share, MILLI, (), now)).collect();
-        let later = now + QUEUE_WAIT_MAX + Duration::from_millis(1);
-        assert!(queue.pop(now).is_some_and(|taken| !taken.is_late));
-        assert!(queue.pop(later).is_some_and(|taken| taken.is_late));
-        let [_, _, Ok(last)] = tickets[..] else {
-            panic!("{tickets:?}")
-        };
-        assert!(queue.expire(share, last).is_some());
-        assert!(queue.expire(share, last).is_none());
-        let usage = queue.usage();
-        assert_eq!((usage.waiting, usage.taken), (0, 1));
-        assert_eq!(usage.refused[2], ("late", 2));
-    }
-}
+mod tests;

@@ -28,34 +28,35 @@ pub struct OverBudget;
 
 impl Default for CallBudget {
     fn default() -> Self {
-        Self::new(None)
+        Self::new(None, NonZeroU32::MIN)
     }
 }
 
 impl CallBudget {
-    /// A budget of this many calls a second; `None` is unlimited. The accounts are limited in any
-    /// case.
+    /// The budget of another tenant: this many calls a second (`None` is unlimited), and its weight
+    /// where tenants compete. The accounts are limited in any case.
     #[must_use]
-    pub fn new(calls_per_second: Option<NonZeroU32>) -> Self {
+    pub fn new(calls_per_second: Option<NonZeroU32>, weight: NonZeroU32) -> Self {
         let bucket = |rate| Arc::new(Mutex::new(TokenBucket::new(rate)));
         Self {
-            share: Share::default(),
+            share: Share::default().with_weight(weight),
             accounts: Arc::new(Semaphore::new(REMOTE_PER_TENANT_MAX)),
             calls: calls_per_second.map(bucket),
         }
     }
 
-    /// The same tenant's budget with another rate. It keeps its share, the count of accounts, and
-    /// the bucket if the rate is the same.
+    /// The same tenant's budget with other limits. It is the same tenant in all queues, and keeps
+    /// the count of accounts, and the bucket if the rate is the same.
     #[must_use]
-    pub fn with_rate(&self, calls_per_second: Option<NonZeroU32>) -> Self {
-        if self.rate() == calls_per_second {
-            return self.clone();
-        }
+    pub fn with_limits(&self, calls_per_second: Option<NonZeroU32>, weight: NonZeroU32) -> Self {
+        let calls = match self.rate() == calls_per_second {
+            true => self.calls.clone(),
+            false => Self::new(calls_per_second, weight).calls,
+        };
         Self {
-            share: self.share,
+            share: self.share.with_weight(weight),
             accounts: Arc::clone(&self.accounts),
-            ..Self::new(calls_per_second)
+            calls,
         }
     }
 
@@ -101,6 +102,7 @@ mod tests {
     use super::*;
 
     const RATE: Option<NonZeroU32> = NonZeroU32::new(10);
+    const ONE: NonZeroU32 = NonZeroU32::MIN;
 
     #[test]
     fn accounts_are_given_back() {
@@ -110,8 +112,14 @@ mod tests {
             .collect();
         assert!(taken.iter().all(Result::is_ok));
         assert!(budget.take_account().is_err(), "as many as it may");
-        assert!(budget.with_rate(RATE).take_account().is_err());
-        assert_eq!(budget.with_rate(RATE).share(), budget.share());
+        assert!(budget.with_limits(RATE, ONE).take_account().is_err());
+        assert_eq!(budget.with_limits(RATE, ONE).share(), budget.share());
+        let three = NonZeroU32::new(3).unwrap_or(ONE);
+        let weighted = budget.with_limits(None, three).share();
+        assert_eq!(
+            (weighted.id(), weighted.weight()),
+            (budget.share().id(), three)
+        );
         taken.pop();
         assert!(budget.take_account().is_ok());
         // Another tenant's.
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn calls_a_second_are_bounded() {
-        let (budget, now) = (CallBudget::new(RATE), Instant::now());
+        let (budget, now) = (CallBudget::new(RATE, ONE), Instant::now());
         assert_eq!(budget.take_calls(7, now), Ok(()));
         assert_eq!(budget.take_calls(4, now), Err(OverBudget));
         assert_eq!(budget.take_calls(3, now), Ok(()));
@@ -130,10 +138,13 @@ mod tests {
         let later = later + Duration::from_secs(100);
         assert_eq!(budget.take_calls(1, later), Err(OverBudget));
         // The same rate keeps the bucket, another one begins with a full bucket.
-        assert_eq!(budget.with_rate(RATE).take_calls(1, later), Err(OverBudget));
-        let faster = budget.with_rate(NonZeroU32::new(20));
+        assert_eq!(
+            budget.with_limits(RATE, ONE).take_calls(1, later),
+            Err(OverBudget)
+        );
+        let faster = budget.with_limits(NonZeroU32::new(20), ONE);
         assert_eq!(faster.take_calls(20, later), Ok(()));
-        let unlimited = budget.with_rate(None);
+        let unlimited = budget.with_limits(None, ONE);
         assert_eq!(unlimited.take_calls(usize::MAX, later), Ok(()));
     }
 }

@@ -19,7 +19,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{LOOKUP_NANOS, MAILBOX_CAPACITY, Panics},
+    admission::{Entry, LOOKUP_NANOS, MAILBOX_CAPACITY, Panics},
     messages::{FindLogs, LogRange, QueryError, Reply},
 };
 
@@ -90,7 +90,7 @@ async fn find_on_pool(pool: Pool, find: FindLogs, work: Duration) -> Reply<Json>
     let cancel = find.cancel.clone();
     let deadline = find.deadline.into();
     let share = find.share;
-    let reply = pool.run(find, share, work);
+    let reply = pool.run(find, share, work, Entry::New);
     tokio::time::timeout_at(deadline, reply)
         .await
         .unwrap_or_else(|_| {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     admission::{
-        LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse, REPLY_RETRY_AFTER, Taken, Ticket,
-        WorkQueue,
+        Entry, Expiry, LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse, REPLY_RETRY_AFTER, Refuse,
+        Taken, Ticket, WorkQueue,
     },
     messages::{QueryError, Reply},
     share::Share,
@@ -38,9 +38,16 @@ pub(crate) struct Pool {
 pub(crate) struct PoolClass {
     pub(crate) threads: Addr<PoolActor>,
     queue: Arc<Queue>,
+    wakings: Wakings,
 }
 
 type Queue = WorkQueue<Box<dyn Job>>;
+
+impl Refuse for Box<dyn Job> {
+    fn refuse(self, refusal: QueryError) {
+        Job::refuse(self, refusal);
+    }
+}
 
 /// By how much the priority of a thread is lower than that of the workers. A worker that is busy on
 /// the same core goes on to read requests: what is too much then waits in the queues, where it is
@@ -63,7 +70,7 @@ impl Pool {
 
     /// Runs a query for this tenant on one of the threads, when its turn has come. `work` is an
     /// estimate of the time that it takes. Dropping the future takes the query back if it still
-    /// waits.
+    /// waits. A query whose upstream calls were paid for comes [`Entry::Again`].
     ///
     /// # Errors
     /// [`QueryError::Overloaded`]: the tenant has so much work in the queue that the query would
@@ -73,6 +80,7 @@ impl Pool {
         query: Q,
         share: Share,
         work: Duration,
+        entry: Entry,
     ) -> Reply<Q::Output> {
         let class = match work <= LIGHT_WORK_MAX {
             true => &self.light,
@@ -83,7 +91,7 @@ impl Pool {
             }
             false => &self.heavy,
         };
-        class.run(query, share, work).await
+        class.run(query, share, work, entry).await
     }
 
     /// Refuses heavy queries, or no longer.
@@ -105,8 +113,8 @@ impl Pool {
 impl PoolClass {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the one pool: it has a message for each item of its queue, which has a \
-                  bound, and its actor catches panics"
+        reason = "this is the one pool: it has at most one message waiting for each thread, and \
+                  its actor catches panics"
     )]
     fn start(class: &'static str, threads: usize, niceness: i32, panics: &Panics) -> Self {
         let queue = Arc::new(Queue::new(class, threads));
@@ -119,27 +127,40 @@ impl PoolClass {
         Self {
             threads: SyncArbiter::start(threads, move || actor.clone()),
             queue,
+            wakings: Wakings {
+                waiting: Arc::default(),
+                most: threads,
+            },
         }
     }
 
-    async fn run<Q: PoolQuery>(&self, query: Q, share: Share, work: Duration) -> Reply<Q::Output> {
+    async fn run<Q: PoolQuery>(
+        &self,
+        query: Q,
+        share: Share,
+        work: Duration,
+        entry: Entry,
+    ) -> Reply<Q::Output> {
         let (reply, mut replied) = oneshot::channel();
         let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
         let job = Box::new(QueuedQuery { query, reply });
-        let ticket = self.queue.push(share, cost, job, Instant::now())?;
+        let ticket = self.queue.push(share, cost, job, Instant::now(), entry)?;
         let _withdrawn = Withdrawn {
             queue: &self.queue,
             ticket,
         };
         self.wake();
-        let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
-        let reply = match waited {
-            Ok(reply) => reply,
-            Err(_) => match self.queue.expire(share, ticket) {
-                Some(refusal) => return Err(refusal),
+        let reply = loop {
+            let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
+            if let Ok(reply) = waited {
+                break reply;
+            }
+            match self.queue.expire(share, ticket, Instant::now()) {
+                Expiry::Refused(refusal) => return Err(refusal),
+                Expiry::Waits => {}
                 // It runs.
-                None => replied.await,
-            },
+                Expiry::Gone => break replied.await,
+            }
         };
         // A job that is dropped unanswered was cancelled, or the pool has stopped.
         reply.unwrap_or(Err(QueryError::Cancelled))
@@ -147,9 +168,42 @@ impl PoolClass {
 
     /// Has a thread take the next item.
     fn wake(&self) {
-        // The message stays if the sender goes away: others count on it, whose items may have been
-        // taken with an earlier one.
-        actix::spawn(self.threads.send(RunNext));
+        // The message stays if the sender goes away: others count on it, whose items may be taken
+        // with it.
+        if let Some(waking) = self.wakings.next() {
+            actix::spawn(self.threads.send(RunNext(waking)));
+        }
+    }
+}
+
+/// Counts the messages that wait for a thread; clones share the count.
+///
+/// One for each thread suffices, however many items come and are withdrawn meanwhile: a thread that
+/// has received one takes items until there are none.
+#[derive(Clone, Debug)]
+struct Wakings {
+    waiting: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// One of these messages, until a thread has received it, or nobody can any more.
+#[derive(Debug)]
+struct Waking(Arc<AtomicUsize>);
+
+impl Wakings {
+    /// The next one; `None` if there are enough.
+    fn next(&self) -> Option<Waking> {
+        let next = |waiting| (waiting < self.most).then_some(waiting + 1);
+        let counted = self
+            .waiting
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        counted.ok().map(|_| Waking(Arc::clone(&self.waiting)))
+    }
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -161,7 +215,7 @@ struct Withdrawn<'a> {
 
 impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
-        self.queue.withdraw(self.ticket);
+        self.queue.withdraw(self.ticket, Instant::now());
     }
 }
 
@@ -210,11 +264,10 @@ impl<Q: PoolQuery> Job for QueuedQuery<Q> {
     }
 }
 
-/// To a thread of the pool: run the query whose turn it is. It need not be the one with which this
-/// message was sent.
+/// To a thread of the pool: run the queries whose turn it is, until none waits.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct RunNext;
+struct RunNext(Waking);
 
 /// Runs queries; one on every thread of the pool. All threads of a class take from one queue.
 ///
@@ -257,29 +310,106 @@ impl Actor for PoolActor {
 impl Handler<RunNext> for PoolActor {
     type Result = ();
 
-    fn handle(&mut self, _: RunNext, ctx: &mut SyncContext<Self>) {
+    fn handle(&mut self, RunNext(waking): RunNext, ctx: &mut SyncContext<Self>) {
+        // Before the first look at the queue: an item that comes afterwards sends another message.
+        drop(waking);
         while let Some(taken) = self.queue.pop(Instant::now()) {
             let Taken {
                 content: job,
+                run,
                 share,
-                cost,
-                is_late,
-                ..
             } = taken;
-            let started = Instant::now();
-            if is_late {
-                job.refuse(self.queue.refusal(share));
+            let began = Instant::now();
+            let Some(run) = run else {
+                job.refuse(self.queue.refusal(share, began));
                 continue;
-            }
+            };
             if job.is_cancelled() {
                 job.refuse(QueryError::Cancelled);
-                self.queue.skipped(share, cost);
+                self.queue.skipped(run);
                 continue;
             }
+            // This actor has no state that a panic could damage, so it takes the next one, too.
             job.run(&self.panics, ctx);
             let now = Instant::now();
-            self.queue.finished(share, cost, now - started, now);
-            return;
+            self.queue.finished(run, now - began, now);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{
+        sync::mpsc,
+        task::{Context, Waker},
+    };
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Runs until the sender is dropped.
+    struct Runs(Mutex<mpsc::Receiver<()>>, Cancellation);
+
+    impl PoolQuery for Runs {
+        type Output = ();
+
+        fn cancellation(&self) -> &Cancellation {
+            &self.1
+        }
+
+        fn run(&self) -> Reply<()> {
+            // This fails when the sender is dropped.
+            let _ = self.0.lock().recv();
+            Ok(())
+        }
+    }
+
+    /// However many queries come and leave, few messages wait for the threads; and none is missing.
+    #[actix::test]
+    async fn withdrawn_queries_leave_no_messages() {
+        const THREADS: usize = 2;
+        const WORK: Duration = Duration::from_millis(10);
+        let pool = Pool::start(THREADS, &Panics::default());
+        let share = Share::default();
+        let mut releases = Vec::new();
+        let query = |releases: &mut Vec<_>| {
+            let (release, released) = mpsc::sync_channel::<()>(0);
+            releases.push(release);
+            Runs(Mutex::new(released), Cancellation::default())
+        };
+        let mut running = Vec::new();
+        for _ in 0..THREADS {
+            let (pool, query) = (pool.clone(), query(&mut releases));
+            running.push(actix::spawn(async move {
+                pool.run(query, share, WORK, Entry::New).await
+            }));
+        }
+        while pool.heavy.queue.usage().taken < THREADS as u64 {
+            tokio::task::yield_now().await;
+        }
+        let waiting = || pool.heavy.wakings.waiting.load(Ordering::Acquire);
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..1_000 {
+            let query = query(&mut releases);
+            let mut leaves = Box::pin(pool.run(query, share, WORK, Entry::New));
+            assert!(leaves.as_mut().poll(&mut cx).is_pending());
+            assert!(waiting() <= THREADS);
+        }
+        assert_eq!(pool.heavy.queue.usage().waiting, 0);
+        for _ in 0..10 * THREADS {
+            let (pool, query) = (pool.clone(), query(&mut releases));
+            running.push(actix::spawn(async move {
+                pool.run(query, share, WORK, Entry::New).await
+            }));
+        }
+        drop(releases);
+        for query in running {
+            query.await.unwrap().unwrap();
+        }
+        while waiting() > 0 {
+            tokio::task::yield_now().await;
         }
     }
 }

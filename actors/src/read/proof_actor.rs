@@ -14,7 +14,7 @@ use super::{
     now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, state_read::StateRead,
 };
 use crate::{
-    admission::{Admission, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics, Permits},
+    admission::{Admission, Entry, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics, Permits},
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         is_missing,
@@ -87,15 +87,16 @@ impl ProofActor {
         } = self.resources.clone();
         NowOrLater::later(async move {
             let Some(source) = state else {
-                return pool.run(read, share, work).await;
+                return pool.run(read, share, work, Entry::New).await;
             };
-            let reply = pool.run(read.clone(), share, work).await;
+            let reply = pool.run(read.clone(), share, work, Entry::New).await;
             source.counts().count_read(&reply);
             if !is_missing(&reply) {
                 return reply;
             }
-            // While it waits for upstreams, the read has no place in the pool.
-            let again = async || pool.run(read.clone(), share, work).await;
+            // While it waits for upstreams, the read has no place in the pool. Then their calls are
+            // paid for: it is not refused any more because others have come first.
+            let again = async || pool.run(read.clone(), share, work, Entry::Again).await;
             complete(&admission, &source, &read, again).await
         })
     }

@@ -232,11 +232,11 @@ async fn a_tenant_over_its_accounts_is_refused_and_others_are_not() {
 async fn a_tenant_over_its_calls_a_second_is_refused_and_others_are_not() {
     let mut scene = Scene::of(&[honest]).await;
     // So few that the bucket does not refill during the test: code takes two.
-    scene.budget = CallBudget::new(NonZeroU32::new(2));
+    scene.budget = CallBudget::new(NonZeroU32::new(2), NonZeroU32::MIN);
     let found = ask(&scene.worker.proofs, scene.read_code(3)).await;
     assert_eq!(found.unwrap(), code(3));
     // Now it is in debt.
-    scene.budget = CallBudget::new(NonZeroU32::new(1));
+    scene.budget = CallBudget::new(NonZeroU32::new(1), NonZeroU32::MIN);
     let many: Vec<(u64, Vec<u64>)> = (0..ACCOUNTS).map(|at| (at, vec![1])).collect();
     assert!(
         ask(&scene.worker.proofs, scene.read_values(&many))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// How long the items of a queue may wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimits {
     /// The longest wait, as in a burst.
     pub(crate) longest: Duration,
     /// The longest wait once the queue stands.
@@ -23,7 +23,7 @@ pub(crate) struct Patience {
 /// thousands of clients that each wait for their answer before they send another request have long
 /// waits too, yet they offer what is served. To refuse some would only add to the work.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Standing {
+pub(super) enum StandingQueue {
     /// Short waits occur.
     No,
     /// All waits have been long since then.
@@ -38,23 +38,23 @@ pub(super) enum Standing {
     Yes(Instant),
 }
 
-impl Standing {
-    /// Takes note of an item that is offered.
+impl StandingQueue {
+    /// Records an item that is offered.
     pub(super) const fn offer(&mut self, cost: u64) {
         if let Self::Maybe { offered, .. } = self {
             *offered = offered.saturating_add(cost);
         }
     }
 
-    /// Takes note of an item whose turn has come; the cost of one that is late is not served.
+    /// Records an item whose turn has come; the cost of one that is late is not served.
     pub(super) fn observe(
         &mut self,
-        patience: &Patience,
+        limits: &WaitLimits,
         waited: Duration,
         served_cost: u64,
         now: Instant,
     ) {
-        let is_long = waited >= patience.target;
+        let is_long = waited >= limits.target;
         *self = match *self {
             Self::No if is_long => Self::maybe(now),
             Self::Maybe {
@@ -63,7 +63,7 @@ impl Standing {
                 served,
             } if is_long => {
                 let served = served.saturating_add(served_cost);
-                match patience.is_interval(since, now) {
+                match limits.is_interval(since, now) {
                     true if exceeds(offered, served) => Self::Yes(now),
                     true => Self::maybe(now),
                     false => Self::Maybe {
@@ -74,17 +74,17 @@ impl Standing {
                 }
             }
             // Where items are refused at the target, the others wait for less than that.
-            Self::Yes(_) if waited >= patience.target / 2 => Self::Yes(now),
-            Self::Yes(last) if !patience.is_interval(last, now) => *self,
+            Self::Yes(_) if waited >= limits.target / 2 => Self::Yes(now),
+            Self::Yes(last) if !limits.is_interval(last, now) => *self,
             _ => Self::No,
         };
     }
 
     /// The longest wait now.
-    pub(super) const fn wait_max(self, patience: &Patience) -> Duration {
+    pub(super) const fn wait_max(self, limits: &WaitLimits) -> Duration {
         match self {
-            Self::Yes(_) => patience.target,
-            Self::No | Self::Maybe { .. } => patience.longest,
+            Self::Yes(_) => limits.target,
+            Self::No | Self::Maybe { .. } => limits.longest,
         }
     }
 
@@ -103,7 +103,7 @@ const fn exceeds(offered: u64, served: u64) -> bool {
     offered / 11 > served / 10
 }
 
-impl Patience {
+impl WaitLimits {
     fn is_interval(&self, since: Instant, now: Instant) -> bool {
         now.saturating_duration_since(since) >= self.interval
     }
@@ -113,7 +113,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const LIMITS: WaitLimits = WaitLimits {
         longest: Duration::from_millis(1_000),
         target: Duration::from_millis(200),
         interval: Duration::from_millis(500),
@@ -123,12 +123,12 @@ mod tests {
     /// and the cost of what was offered since the last one, where a cost of 100 is served.
     fn check(rows: &[(u64, u64, u64, u64)]) {
         let start = Instant::now();
-        let mut standing = Standing::No;
+        let mut standing = StandingQueue::No;
         for (at, waited, offered, longest) in rows.iter().copied() {
             let now = start + Duration::from_millis(at);
             standing.offer(offered);
-            standing.observe(&PATIENCE, Duration::from_millis(waited), 100, now);
-            let found = standing.wait_max(&PATIENCE);
+            standing.observe(&LIMITS, Duration::from_millis(waited), 100, now);
+            let found = standing.wait_max(&LIMITS);
             assert_eq!(found, Duration::from_millis(longest), "at {at}");
         }
     }
