@@ -119,6 +119,15 @@ impl ActiveKey {
         })
     }
 
+    /// Takes `requests` instead of those that were `taken` before.
+    ///
+    /// # Errors
+    /// As of [`take`](Self::take). Nothing is taken then.
+    pub(crate) fn take_instead(&self, taken: u32, requests: u32, now: Now) -> Result<(), Exceeded> {
+        self.meters().for_each(|meter| meter.give_back(taken));
+        self.take(requests, now)
+    }
+
     /// Charges units beyond those that were taken.
     pub(crate) fn charge(&self, units: u64, now: Now) {
         if units > 0 {

@@ -22,13 +22,14 @@ use super::{
     contracts::ContractCheck,
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{QuerySubject, RpcError},
+    leading_id::leading_id,
     params::Params,
     price::{self, MINIMUM_UNITS},
     registry::{METHODS, Method, find},
     request_session::RequestSession,
 };
 use crate::{
-    access::{ActiveKey, MethodSet, Now},
+    access::{ActiveKey, Exceeded, MethodSet, Now},
     limits::{
         BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_REPLY_BYTES_MIN, CHUNK_BYTES,
         JOINED_ITEM_BYTES_MAX,
@@ -88,7 +89,13 @@ impl Dispatcher {
         now: Now,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
-        if body.len() >= LARGE_BODY_BYTES {
+        let is_large = body.len() >= LARGE_BODY_BYTES;
+        if is_large {
+            // What waits for a turn, or is refused one, is a request already.
+            if let Err(exceeded) = key.take(1, now) {
+                let id = leading_id(body);
+                return self.refuse_exceeded(key, id, exceeded, Received::new(body.len(), 1, now));
+            }
             // Boxed, so that a request with a small body does not carry the future's state.
             let turn = Box::pin(self.worker.turn(key.tenant.call_budget.share(), body.len()));
             if let Err(error) = turn.await {
@@ -97,27 +104,47 @@ impl Dispatcher {
         }
         let parsed = Envelope::parse(body);
         let requests = parsed.as_ref().map_or(1, Envelope::requests);
-        if let Err(exceeded) = key.take(requests, now) {
-            let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
-            let error = RpcError::QuotaExceeded(exceeded);
-            let received = Received::new(body.len(), requests, now);
-            return Answer {
-                remaining: key.remaining(now),
-                ..self.refuse(key, id, &error, 0, received)
-            };
-        }
         let received = Received::new(body.len(), requests, now);
+        let taken = match (is_large, requests) {
+            (true, 1) => Ok(()),
+            // All of a batch are taken at once: it may have more than the quota ever holds.
+            (true, _) => key.take_instead(1, requests, now),
+            (false, _) => key.take(requests, now),
+        };
+        if let Err(exceeded) = taken {
+            let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
+            return self.refuse_exceeded(key, id, exceeded, received);
+        }
         let mut answer = self.answer_parsed(key, parsed, received, session).await;
         answer.remaining = key.remaining(now);
         answer
     }
 
-    /// The answer to a large body whose turn does not come: it is parsed for its id alone.
+    /// The answer to a body that a quota does not allow.
+    fn refuse_exceeded(
+        &self,
+        key: &ActiveKey,
+        id: &str,
+        exceeded: Exceeded,
+        received: Received,
+    ) -> Answer {
+        let error = RpcError::QuotaExceeded(exceeded);
+        Answer {
+            remaining: key.remaining(received.at),
+            ..self.refuse(key, id, &error, 0, received)
+        }
+    }
+
+    /// The answer to a large body whose turn does not come. It is not parsed: that is the work that
+    /// is refused.
     fn refuse_large(&self, key: &ActiveKey, body: &[u8], error: QueryError, now: Now) -> Answer {
-        let parsed = Envelope::parse(body);
-        let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
         let error = RpcError::from_query(error, QuerySubject::Blocks);
-        self.refuse(key, id, &error, 0, Received::new(body.len(), 0, now))
+        let received = Received::new(body.len(), 1, now);
+        let units = received.minimum_units();
+        Answer {
+            remaining: key.remaining(now),
+            ..self.refuse(key, leading_id(body), &error, units, received)
+        }
     }
 
     async fn answer_parsed(
@@ -527,3 +554,6 @@ async fn run(
     }
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,7 +206,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-enum MemberName {
+pub(super) enum MemberName {
     Jsonrpc,
     Id,
     Method,
@@ -214,7 +214,7 @@ enum MemberName {
     Other,
 }
 
-struct Member(MemberName);
+pub(super) struct Member(pub(super) MemberName);
 
 impl<'de> serde::Deserialize<'de> for Member {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

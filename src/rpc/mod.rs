@@ -9,6 +9,7 @@
 //! | `contracts` | how a key's list of contracts is applied |
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
+//! | `leading_id` | the id of a body that is refused before it is parsed |
 //! | `openrpc` | the OpenRPC document, made from the registry |
 //! | `price` | what a call costs, in units |
 //! | `answer`, `error` | writing: responses, and every error with its code |
@@ -21,6 +22,7 @@ mod contracts;
 mod dispatcher;
 pub mod envelope;
 mod error;
+mod leading_id;
 pub mod log_query;
 mod methods;
 mod openrpc;
