@@ -39,7 +39,8 @@ impl Share {
     }
 
     /// How much it gets, relative to the others.
-    pub(crate) const fn weight(self) -> NonZeroU32 {
+    #[must_use]
+    pub const fn weight(self) -> NonZeroU32 {
         self.weight
     }
 }

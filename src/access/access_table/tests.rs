@@ -309,3 +309,29 @@ fn the_keys_of_a_chain_share_one_meter() {
         assert_eq!(take(&access, "third", 6), expected);
     }
 }
+
+/// Queues see a tenant's weight, and that it is the same tenant when its weight changes.
+#[test]
+fn the_share_of_a_tenant_has_its_weight() {
+    let weighted = |weight| TenantLimits {
+        weight: NonZeroU32::new(weight).unwrap(),
+        ..TenantLimits::default()
+    };
+    let mut scene = Scene::default();
+    let service = limits();
+    let tenant = scene.tenant(1, weighted(3));
+    scene.key("k", tenant, Quota::default());
+    let access = Access::new(scene.source(&service));
+    let share = || access.resolve("k", NOW).unwrap().tenant.call_budget.share();
+    let three = share();
+    assert_eq!(three.weight().get(), 3);
+    let update = scene.put_tenant(tenant, "other".parse().unwrap(), weighted(1_000));
+    let changed = scene.try_run(update).unwrap();
+    access.update(scene.source(&service), &changed);
+    assert_eq!(share(), three.with_weight(NonZeroU32::new(1_000).unwrap()));
+    // Another one.
+    let access = Access::of_configured(&configured([("a", "a"), ("b", "b")]), &service, NOW);
+    let share = |key| access.resolve(key, NOW).unwrap().tenant.call_budget.share();
+    assert_ne!(share("a"), share("b"));
+    assert_eq!(share("a").weight(), NonZeroU32::MIN);
+}

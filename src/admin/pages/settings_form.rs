@@ -11,7 +11,7 @@ use nearhead_tenants::{
         AllowPatch, KeyView, LimitsPatch, Patch, QuotaPatch, RateRequest, SettingsPatch, TenantView,
     },
     allowlists::Entries,
-    limits::{Quota, Rate},
+    limits::{Quota, Rate, Weight},
 };
 
 use super::{
@@ -149,7 +149,7 @@ pub(super) const LIMITS: [NumberField; 3] = [
     number(
         "weight",
         "Weight",
-        "Its share under load, relative to other tenants.",
+        "Its share under load, relative to other tenants: 1 to 1000.",
         1,
         "1",
     ),
@@ -225,7 +225,7 @@ pub(super) fn limits(form: &Form) -> Result<LimitsPatch, InvalidField> {
         quota: quota(form)?,
         sessions: most("sessions", "WebSocket sessions")?,
         subscriptions: most("subscriptions", "Subscriptions")?,
-        weight: Patch::of(form.number::<NonZeroU32>("weight", "Weight")?),
+        weight: Patch::of(form.number::<Weight>("weight", "Weight")?),
     })
 }
 

@@ -1,12 +1,13 @@
 //! The options that limit keys and tenants: what is set, and what is removed.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 
 use alloy_primitives::Address;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nearhead_tenants::{
     administration::{AllowPatch, LimitsPatch, Patch, QuotaPatch, SettingsPatch},
     allowlists::{Entries, Network, OriginPattern, UserAgentPart},
+    limits::Weight,
     name::Name,
 };
 
@@ -159,7 +160,7 @@ pub(super) fn tenant_options(command: Command, removing: bool) -> Command {
     let weight = option(
         "weight",
         "NUMBER",
-        "Its share of what is contended, beside those of other tenants [default: 1]",
+        "Its share of what is contended, beside those of other tenants: 1 to 1000 [default: 1]",
     );
     let command = command
         .args(quota_options("of all its keys together"))
@@ -171,7 +172,7 @@ pub(super) fn tenant_options(command: Command, removing: bool) -> Command {
                 .value_parser(value_parser!(u32))
                 .help_heading(LIMITS),
             weight
-                .value_parser(str::parse::<NonZeroU32>)
+                .value_parser(str::parse::<Weight>)
                 .help_heading(LIMITS),
         ]);
     match removing {

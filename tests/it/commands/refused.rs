@@ -132,6 +132,7 @@ const ROWS: &[Row] = &[
     ("tenant create", 2, "<NAME>"),
     ("tenant limit acme", 2, "give at least one option"),
     ("tenant limit acme --weight 0", 2, "--weight"),
+    ("tenant limit acme --weight 1001", 2, "1 to 1000"),
     ("tenant remove acme", 2, "give --yes"),
     ("admin remove-account somebody", 2, "give --yes"),
     (

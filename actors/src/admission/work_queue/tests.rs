@@ -162,3 +162,29 @@ fn what_waits_for_too_long_is_refused_and_counted() {
     assert_eq!((usage.waiting, usage.taken), (2, 2));
     assert_eq!(usage.refused[2], ("late", 1));
 }
+
+/// Of two tenants that both have work waiting, one of weight 3 has three turns of four.
+#[test]
+fn turns_go_by_weight() {
+    let now = Instant::now();
+    let queue = WorkQueue::new("test", 1);
+    let one = Share::default();
+    let three = Share::default().with_weight(NonZeroU32::new(3).unwrap());
+    for _ in 0..40 {
+        push(&queue, one, MILLI, now).unwrap();
+        push(&queue, three, MILLI, now).unwrap();
+    }
+    let turns = (0..40).map(|_| {
+        let run = queue.pop(now).unwrap().run.unwrap();
+        let is_three = run.share == three;
+        queue.finished(run, Duration::from_millis(1), now);
+        is_three
+    });
+    let turns: Vec<_> = turns.collect();
+    for four in turns[4..36].chunks(4) {
+        let three = four.iter().filter(|is_three| **is_three).count();
+        assert!((2..=4).contains(&three), "{turns:?}");
+    }
+    let three = turns.iter().filter(|is_three| **is_three).count();
+    assert!((29..=31).contains(&three), "{turns:?}");
+}

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{AdminError, Patch, SecretText};
 use crate::{
     allowlists::{Allowlists, Entries, MethodName, Network, OriginPattern, UserAgentPart},
-    limits::{Quota, Rate, TenantLimits},
+    limits::{Quota, Rate, TenantLimits, Weight},
     public_key::PublicKey,
     record::{BesideSecret, KeySettings},
     secret::Secret,
@@ -100,7 +100,7 @@ pub struct LimitsPatch {
     pub subscriptions: Patch<u32>,
     /// Its share under load, relative to those of other tenants; 1 if it is removed.
     #[serde(skip_serializing_if = "Patch::is_keep")]
-    pub weight: Patch<NonZeroU32>,
+    pub weight: Patch<Weight>,
 }
 
 impl LimitsPatch {
@@ -112,7 +112,7 @@ impl LimitsPatch {
             subscriptions: self.subscriptions.apply(before.subscriptions, |most| most),
             weight: self
                 .weight
-                .apply(Some(before.weight), |weight| weight)
+                .apply(Some(before.weight), Weight::get)
                 .unwrap_or(NonZeroU32::MIN),
         }
     }

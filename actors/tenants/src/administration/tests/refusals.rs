@@ -408,7 +408,11 @@ fn bodies_that_are_no_operations() {
         ),
         (
             refused::<CreateTenant>(json!({"name": "x", "limits": {"weight": 0}})),
-            "nonzero",
+            "a weight is a whole number from 1 to 1000",
+        ),
+        (
+            refused::<CreateTenant>(json!({"name": "x", "limits": {"weight": 1_001}})),
+            "a weight is a whole number from 1 to 1000",
         ),
         (
             refused::<GetUsage>(json!({"last": "1 day"})),
