@@ -109,7 +109,10 @@ fn a_tenant_within_its_share_gets_room_from_one_that_is_not() {
 #[test]
 fn shares_are_by_weight() {
     let scene = Scene::new();
-    let (heavy, light) = (Share::new(NonZeroU32::new(3).unwrap()), Share::default());
+    let (heavy, light) = (
+        Share::default().with_weight(NonZeroU32::new(3).unwrap()),
+        Share::default(),
+    );
     let _held: Vec<_> = (1..=10)
         .map(|name| scene.reply(light, 10, name, 0))
         .collect();
@@ -154,7 +157,7 @@ proptest! {
         steps in prop::collection::vec((0..4usize, 1..60usize, 0..3u8, 0..700u64), 1..200),
     ) {
         let scene = Scene::new();
-        let shares = [1, 1, 2, 5].map(|weight| Share::new(NonZeroU32::new(weight).unwrap()));
+        let shares = [1, 1, 2, 5].map(|weight| Share::default().with_weight(NonZeroU32::new(weight).unwrap()));
         let mut held: Vec<(usize, ReplyCharge)> = Vec::new();
         let mut now = 0;
         for (tenant, bytes, kind, passed) in steps {
