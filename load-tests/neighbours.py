@@ -1,4 +1,4 @@
-"""Two keys without quotas: one floods with the dearest requests, the other sends a steady mix."""
+"""Two keys without quotas: one floods with the most expensive requests, the other sends a steady mix."""
 
 import vegeta
 from figures import Phase

@@ -82,7 +82,7 @@ impl Metrics {
         self.gather()
     }
 
-    /// Copies what a queue of the pool holds and has counted.
+    /// Copies what a queue holds and has counted.
     fn copy_queue(&self, queue: &QueueUse) {
         let class = &[queue.class];
         let items = self.queue_items.with_label_values(class);

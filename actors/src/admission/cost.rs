@@ -28,12 +28,12 @@ pub(crate) const REPLY_SLOW_AFTER: Duration = Duration::from_secs(1);
 /// How long a client should wait whose reply finds no memory: slow clients have gone by then.
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Items of one tenant that wait in one queue of the pool: as many connections may wait for proofs
-/// of some slots. Each takes a few kilobytes.
+/// Items of one tenant that wait in one queue: as many connections may wait for proofs of some
+/// slots. Each takes a few kilobytes.
 pub(crate) const QUEUE_ITEMS_PER_TENANT_MAX: usize = 4_096;
 
-/// Longest wait in a queue of the pool: a burst of requests is answered, while most clients still
-/// wait. What would wait for longer is refused at once.
+/// Longest wait in a queue behind work of the same tenant: a burst of requests is answered, while
+/// most clients still wait. What would wait for longer is refused at once.
 pub(crate) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Longest wait once a tenant's queue stands, which is when more comes than is done: then a longer

@@ -9,8 +9,8 @@ use crate::{
     usage::counted::{Counted, RequestUse},
 };
 
-/// Most cells of one worker between two ticks. In one second a worker answers some 50,000 requests,
-/// so they fit even if no two are of the same key.
+/// Most cells of one worker between two ticks. In a second, which has four, a worker answers some
+/// 50,000 requests, so they fit even if no two are of the same key.
 pub const CELLS_MAX: usize = 65_536;
 
 /// Most methods, one for what is no method included.
@@ -118,7 +118,7 @@ impl UsageCounts {
         self.cells.is_empty() && self.dropped == 0
     }
 
-    /// Takes everything: what a tick hands to the owner of the store. Room for a second like this
+    /// Takes everything: what a tick hands to the owner of the store. Room for a tick like this
     /// one stays; what a busier one took is freed.
     pub fn take(&mut self) -> TakenCounts {
         let taken = TakenCounts {
@@ -129,7 +129,7 @@ impl UsageCounts {
         taken
     }
 
-    /// Frees room that the last second did not need, in which nothing was counted.
+    /// Frees room that the last tick did not need, in which nothing was counted.
     pub fn rest(&mut self) {
         if self.cells.is_empty() {
             self.keep_room(0);
@@ -267,20 +267,20 @@ mod tests {
 
     /// A worker that was busy once keeps little room, and one that is busy keeps its room.
     #[test]
-    fn room_is_that_of_the_last_second() {
+    fn room_is_that_of_the_last_tick() {
         let mut counts = UsageCounts::default();
-        let mut second = |requests: u64| {
+        let mut tick = |requests: u64| {
             (0..requests).for_each(|number| counts.request(key(number), &REQUEST));
             assert_eq!(counts.take().cells.len() as u64, requests);
             counts.cells.capacity()
         };
-        let busy = second(20_000);
+        let busy = tick(20_000);
         assert!(busy >= 20_000);
-        assert_eq!(second(20_000), busy, "nothing is freed that is used again");
+        assert_eq!(tick(20_000), busy, "nothing is freed that is used again");
         let room = CELLS_KEPT..4 * CELLS_KEPT;
-        let quiet = second(1);
+        let quiet = tick(1);
         assert!(room.contains(&quiet), "{quiet}");
-        second(20_000);
+        tick(20_000);
         counts.rest();
         let rested = counts.cells.capacity();
         assert!(room.contains(&rested), "{rested}");
