@@ -241,7 +241,10 @@ mod tests {
                 turns.next(share, 20_000).await.unwrap();
                 order.borrow_mut().push(name);
                 if name == "slow" {
-                    std::thread::sleep(Duration::from_millis(20));
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_millis(20) {
+                        std::hint::spin_loop();
+                    }
                 }
             })
         });
