@@ -180,11 +180,10 @@ pub(crate) const STORAGE_KEYS_MAX: usize = 1_024;
 /// takes a hundredth of it; a longer query is cancelled, because the client has probably gone.
 pub(crate) const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
-/// Smallest and largest budget of `--reply-bytes` that is chosen by itself, a sixteenth of the
-/// memory in between.
+/// Smallest `--reply-bytes` that `auto` chooses; in between it is a sixteenth of the memory.
 pub(crate) const REPLY_BYTES_AUTO_MIN: usize = 64 << 20;
 
-/// See [`REPLY_BYTES_AUTO_MIN`].
+/// Largest `--reply-bytes` that `auto` chooses.
 pub(crate) const REPLY_BYTES_AUTO_MAX: usize = 1 << 30;
 
 /// Percent of the memory limit from which on heavy queries and large replies are refused.
@@ -204,10 +203,6 @@ pub(crate) const MEMORY_WAIT_ALL_PERCENT: f64 = 20.0;
 /// Smallest memory of a reply, in bytes, that is charged to `--reply-bytes` until its client has
 /// taken it. A smaller one fits into the buffers that the kernel has for every connection.
 pub(crate) const CHARGED_REPLY_BYTES_MIN: usize = 16 << 10;
-
-/// Longest time that a reply which is compressed keeps others from being compressed, if its client
-/// reads slowly. After that, it counts no more.
-pub(crate) const COMPRESSION_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time that a client may take for the next part of a reply. A part is [`CHUNK_BYTES`], and
 /// the kernel accepts the next one when half of [`UNSENT_BYTES`] is sent. A slower client holds
@@ -263,7 +258,8 @@ pub(crate) const CATCH_UP_STEPS: usize = 32;
 pub(crate) const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
 /// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
-/// ms per MB. Further replies go out uncompressed.
+/// ms per MB, and holds up to 8 MiB until its client has taken it. Further replies go out
+/// uncompressed.
 pub(crate) const COMPRESSIONS_MAX: usize = 8;
 
 /// Largest reply, in bytes, that is assembled in one buffer: up to here, a copy costs less than
@@ -324,3 +320,10 @@ pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 /// How long a client should wait, in seconds, that was refused for lack of a permit: admitted work
 /// is done within a fraction of it. Where work waits in a queue, the wait is measured.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Longest id of a request, in bytes, that an error repeats: refusals hold no more than this. The
+/// error of a request with a longer one has `null`.
+pub(crate) const ERROR_ID_BYTES_MAX: usize = 4 << 10;
+
+/// Memory of a batch's results, in bytes, after which its tenant is charged for more.
+pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;

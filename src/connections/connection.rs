@@ -96,20 +96,21 @@ impl Connection {
         self.slot.refused(self.since.get());
     }
 
-    /// When it became idle; `None` if a request is in progress.
+    /// When it became idle; `None` if a request is in progress, or a reply is not sent yet.
     pub(super) fn idle_since(&self) -> Option<Tick> {
-        (self.phase.get() == Phase::Idle).then(|| self.since.get())
+        let is_idle = self.phase.get() == Phase::Idle && self.unsent.borrow().is_none();
+        is_idle.then(|| self.since.get())
     }
 
     /// Keeps a reply whose last bytes were passed on, until the kernel has them.
     pub(super) fn keep_until_sent(&self, reply: HeldReply) {
         *self.unsent.borrow_mut() = Some(reply);
-        self.has_unsent();
+        self.release_if_sent();
     }
 
-    /// Whether the last bytes of a reply wait for the client to read. If not, the reply holds
-    /// nothing from now on.
-    pub(super) fn has_unsent(&self) -> bool {
+    /// Releases the reply whose last bytes were passed on, if the kernel has them. Returns whether
+    /// it has not.
+    pub(super) fn release_if_sent(&self) -> bool {
         let mut unsent = self.unsent.borrow_mut();
         // The connection writes as soon as it can.
         if unsent.is_some() && self.is_ready_for(PollFlags::OUT).unwrap_or(true) {
@@ -118,11 +119,16 @@ impl Connection {
         unsent.is_some()
     }
 
+    #[cfg(test)]
+    pub(super) fn unsent_reply(&self) -> Option<()> {
+        self.unsent.borrow().as_ref().map(|_| ())
+    }
+
     /// Ends a reply whose memory others need: cuts the connection, unless the client has taken the
     /// reply meanwhile.
     pub(super) fn evict_reply(&self) {
         let is_passed_on = self.unsent.borrow().is_some();
-        if !is_passed_on || self.has_unsent() {
+        if !is_passed_on || self.release_if_sent() {
             self.cut();
         }
     }

@@ -32,7 +32,7 @@ impl HeldReply {
     }
 
     /// Records that the client took a part of it.
-    pub(crate) fn progressed(&self) {
-        self.charge.progressed(Instant::now());
+    pub(crate) fn progressed(&self, now: Instant) {
+        self.charge.progressed(now);
     }
 }

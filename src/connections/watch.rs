@@ -119,7 +119,7 @@ impl Watch {
                 .borrow_mut()
                 .push(Rc::downgrade(connection));
         }
-        connection.has_unsent();
+        connection.release_if_sent();
         self.set_phase(connection, Phase::Answering);
         Answering {
             watch: Rc::clone(self),
@@ -144,7 +144,7 @@ impl Watch {
             // The second in which the phase began does not count.
             let passed = now.wrapping_sub(connection.since.get()).saturating_sub(1);
             let is_overdue = match connection.phase.get() {
-                Phase::Idle if connection.has_unsent() => passed >= WRITING_MAX,
+                Phase::Idle if connection.release_if_sent() => passed >= WRITING_MAX,
                 Phase::Idle => passed >= self.idle_max,
                 Phase::Writing => passed >= WRITING_MAX,
                 // The socket reports no event for a close that came with the request.
@@ -180,6 +180,8 @@ impl Answering {
 
     /// Records that the client took a part of the reply; the time for the next one begins.
     pub(crate) fn took(&self) {
+        // The reply before this one has been sent.
+        self.connection.release_if_sent();
         self.watch.set_phase(&self.connection, Phase::Writing);
     }
 
@@ -287,6 +289,52 @@ mod tests {
             "reads too slowly"
         );
         assert_eq!(watch.metrics.slow_clients.get(), 2);
+    }
+
+    #[actix::test]
+    async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
+        for (is_read, passed_on, is_cut) in [
+            (false, false, true),
+            (true, false, true),
+            (false, true, true),
+            (true, true, false),
+        ] {
+            let (mut client, mut server) = socket_pair();
+            server.set_nonblocking(true).unwrap();
+            let budget = ReplyBudget::new(100);
+            let evictions = Evictions::start();
+            let slot = Slot::none();
+            let connection = Rc::new(Connection::new(server.as_raw_fd(), slot, evictions.clone()));
+            let metrics = Metrics::new([]).unwrap();
+            let limits = WatchLimits {
+                idle_max: Duration::from_secs(60),
+                slots: SlotLimits::NONE,
+            };
+            let watch = Watch::new(limits, ListenerKind::Public, &metrics, evictions);
+            let answering = Rc::new(watch).answering(&connection);
+            let written: usize = std::iter::from_fn(|| server.write(&[0; 1 << 16]).ok()).sum();
+            let charge = budget.charge(Share::default(), 90, Instant::now()).unwrap();
+            let mut reply = Some(answering.holds(charge));
+            if passed_on {
+                answering.keep_until_sent(reply.take().unwrap());
+            }
+            if is_read {
+                client.read_exact(&mut vec![0; written]).unwrap();
+            }
+            // Another tenant is within its share.
+            let other = budget.charge(Share::default(), 50, Instant::now());
+            assert!(other.is_ok());
+            let case = format!("read: {is_read}, passed on: {passed_on}");
+            let is_ended = || match is_cut {
+                true => matches!(server.peek(&mut [0]), Ok(0)),
+                false => connection.unsent_reply().is_none(),
+            };
+            while !is_ended() {
+                tokio::task::yield_now().await;
+            }
+            let is_open = !matches!(server.peek(&mut [0]), Ok(0));
+            assert_eq!(is_open, !is_cut, "{case}");
+        }
     }
 
     /// The client's side of a new connection that has a slot, and the connection.
@@ -441,6 +489,7 @@ mod tests {
         assert_eq!(budget.usage().used, 0, "the socket takes more");
         while server.write(&[0; 1 << 16]).is_ok() {}
         hold();
+        assert_eq!(connection.idle_since(), None);
         for _ in 0..WRITING_MAX {
             watch.tick();
         }

@@ -4,21 +4,18 @@
 use std::{
     pin::Pin,
     task::{Context, Poll},
+    time::Instant,
     vec,
 };
 
-use actix_web::{
-    body::{BodySize, BoxBody, MessageBody},
-    rt,
-};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
 use nearhead_actors::admission::{Permit, ReplyCharge};
 use nearhead_chain::json::{Json, Piece, Truncated};
-use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     connections::{Answering, HeldReply},
-    limits::{CHUNK_BYTES, COMPRESSION_PERMIT_TIMEOUT},
+    limits::CHUNK_BYTES,
 };
 
 /// JSON of known length, passed to the connection in chunks of at most [`CHUNK_BYTES`].
@@ -28,27 +25,9 @@ pub(super) struct ReplyBody {
     current: Option<Piece>,
     rest: vec::IntoIter<Piece>,
     held: Option<HeldReply>,
-    compression: Option<CompressionPermit>,
+    /// While it is compressed.
+    compression: Option<Permit>,
     answering: Option<Answering>,
-}
-
-/// A permit that is released with the last chunk, when the client goes away, or when it takes too
-/// long to read.
-#[derive(Debug)]
-struct CompressionPermit(
-    #[expect(dead_code, reason = "dropping it releases the permit")] oneshot::Sender<()>,
-);
-
-impl CompressionPermit {
-    fn new(permit: Permit) -> Self {
-        let (ends, ended) = oneshot::channel();
-        rt::spawn(async move {
-            let _permit = permit;
-            // It is released in either case.
-            let _ = timeout(COMPRESSION_PERMIT_TIMEOUT, ended).await;
-        });
-        Self(ends)
-    }
 }
 
 impl ReplyBody {
@@ -80,7 +59,7 @@ impl ReplyBody {
     /// The same body, which is compressed with this permit.
     pub(super) fn compressed_by(self, permit: Permit) -> Self {
         Self {
-            compression: Some(CompressionPermit::new(permit)),
+            compression: Some(permit),
             ..self
         }
     }
@@ -140,7 +119,7 @@ impl MessageBody for ReplyBody {
             answering.took();
         }
         if let Some(held) = &this.held {
-            held.progressed();
+            held.progressed(Instant::now());
         }
         Poll::Ready(Some(piece.take(CHUNK_BYTES)))
     }

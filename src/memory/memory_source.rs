@@ -55,7 +55,10 @@ impl MemorySource {
 
     /// The memory now.
     pub(crate) fn read(&self) -> MemoryUse {
-        let (anonymous, limit) = self.groups.read().unwrap_or_else(|| self.of_process());
+        let (of_process, machine) = self.of_process();
+        let (anonymous, limit) = self.groups.read().unwrap_or((of_process, machine));
+        // A group may have a limit that the machine does not have.
+        let limit = limit.into_iter().chain(machine).min();
         let (some_waited, all_waited) = self.pressure();
         MemoryUse {
             anonymous,
@@ -79,7 +82,9 @@ impl MemorySource {
             Groups::V2(folders) => folders
                 .first()
                 .and_then(|own| fs::read_to_string(own.join("memory.pressure")).ok()),
-            Groups::V1(_) | Groups::None => None,
+            // It is not counted by group.
+            Groups::V1(_) => Some(String::new()),
+            Groups::None => None,
         };
         let text = text.unwrap_or_else(|| self.lines("proc/pressure/memory"));
         let of = |kind: &str| {
@@ -230,18 +235,19 @@ mod tests {
         let stat = "rss 1\nhierarchical_memory_limit 900\ntotal_rss 300\ntotal_cache 5000\n";
         check(
             &[v1, ("sys/fs/cgroup/memory/a/b/memory.stat", stat)],
-            (300, Some(900), 12.5, 3.25),
+            (300, Some(900), 0.0, 0.0),
         );
         // In a container with a name space of its own.
         check(
             &[v1, ("sys/fs/cgroup/memory/memory.stat", stat)],
-            (300, Some(900), 12.5, 3.25),
+            (300, Some(900), 0.0, 0.0),
         );
+        let beyond = "hierarchical_memory_limit 2000000\ntotal_rss 300\n";
+        let beyond = ("sys/fs/cgroup/memory/a/b/memory.stat", beyond);
+        check(&[v1, beyond], (300, Some(1_024_000), 0.0, 0.0));
         let unlimited = "hierarchical_memory_limit 9223372036854771712\ntotal_rss 300\n";
-        check(
-            &[v1, ("sys/fs/cgroup/memory/a/b/memory.stat", unlimited)],
-            of_machine,
-        );
+        let unlimited = ("sys/fs/cgroup/memory/a/b/memory.stat", unlimited);
+        check(&[v1, unlimited], (51_200, Some(1_024_000), 0.0, 0.0));
 
         let own = ("sys/fs/cgroup/a/b/memory.stat", "anon 400\nfile 9000\n");
         check(&[v2, own], of_machine);

@@ -1,6 +1,7 @@
 //! Refuses heavy work and ends replies of slow clients when memory runs out.
 
 use std::{
+    cell::Cell,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -26,6 +27,7 @@ pub(crate) struct MemoryWatch {
     source: MemorySource,
     reads: ReadResources,
     metrics: Metrics,
+    level: Cell<MemoryLevel>,
 }
 
 impl MemoryWatch {
@@ -39,6 +41,7 @@ impl MemoryWatch {
             source,
             reads: reads.clone(),
             metrics: metrics.clone(),
+            level: Cell::default(),
         });
         every(PERIOD, Rc::downgrade(&this), Self::tick);
         this
@@ -47,6 +50,9 @@ impl MemoryWatch {
     fn tick(&self) {
         let memory = self.source.read();
         let level = level(&memory);
+        if self.level.replace(level) != level {
+            tracing::warn!(?level, ?memory, "what the memory allows has changed");
+        }
         self.metrics.memory(memory.anonymous, memory.limit, level);
         self.reads.set_memory_level(level, Instant::now());
     }

@@ -45,7 +45,7 @@ impl MemoryMetrics {
             )?,
             refused: exporter.counter(
                 "nearhead_replies_refused_total",
-                "Large replies that were refused because clients of the same tenant, or of all, have not taken others",
+                "Large replies that were refused because clients have not taken others, or the process is short of memory",
             )?,
             evicted: exporter.counters(
                 "nearhead_replies_evicted_total",

@@ -3,10 +3,10 @@
 use nearhead_actors::admission::{Permit, ReplyCharge};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
-use super::{error::RpcError, price::MINIMUM_UNITS};
+use super::{envelope::NULL_ID, error::RpcError, price::MINIMUM_UNITS};
 use crate::{
     access::{QuotaKind, Remaining},
-    limits::{JOINED_REPLY_BYTES_MAX, RETRY_AFTER_SECONDS},
+    limits::{ERROR_ID_BYTES_MAX, JOINED_REPLY_BYTES_MAX, RETRY_AFTER_SECONDS},
     metrics::Outcome,
 };
 
@@ -91,6 +91,10 @@ impl Answer {
     /// The answer that is one error.
     #[must_use]
     pub fn error(id: &str, error: &RpcError) -> Self {
+        let id = match id.len() {
+            0..=ERROR_ID_BYTES_MAX => id,
+            _ => NULL_ID,
+        };
         let mut writer = Writer::new(0);
         writer.error(id, error);
         Self {
@@ -290,6 +294,17 @@ mod tests {
                 assert_eq!(reply.held(), reply.len() - len);
             }
             assert_eq!(written(reply), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_repeats_no_long_id() {
+        for (len, is_repeated) in [(ERROR_ID_BYTES_MAX, true), (ERROR_ID_BYTES_MAX + 1, false)] {
+            let id = "7".repeat(len);
+            let json = Answer::error(&id, &RpcError::Parse).json.unwrap();
+            let text = String::from_utf8(written(json)).unwrap();
+            assert_eq!(text.contains(&id), is_repeated);
+            assert_eq!(text.contains(r#""id":null"#), !is_repeated);
         }
     }
 

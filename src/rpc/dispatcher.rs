@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use nearhead_actors::{
-    admission::{CostClass, LARGE_BODY_BYTES, Panicked, Panics},
+    admission::{CostClass, LARGE_BODY_BYTES, Panicked, Panics, ReplyCharge},
     messages::QueryError,
     read::Worker,
     readiness::Readiness,
@@ -31,8 +31,8 @@ use super::{
 use crate::{
     access::{ActiveKey, Exceeded, MethodSet, Now},
     limits::{
-        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_REPLY_BYTES_MIN, CHUNK_BYTES,
-        JOINED_ITEM_BYTES_MAX,
+        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, CHARGED_REPLY_BYTES_MIN,
+        CHUNK_BYTES, JOINED_ITEM_BYTES_MAX,
     },
     metrics::{Metrics, Outcome},
     tenants::UsageMeter,
@@ -199,32 +199,56 @@ impl Dispatcher {
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
-        self.charge_reply(key, id, answer, received)
+        self.charge_reply(&context, id, answer, received)
             .holding(None, large_answer)
     }
 
-    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it. A
-    /// small one is in the kernel's hands at once.
+    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it.
     fn charge_reply(
         &self,
-        key: &ActiveKey,
+        context: &RequestContext<'_>,
         id: &str,
-        answer: Answer,
+        mut answer: Answer,
         received: Received,
     ) -> Answer {
-        let bytes = answer.json.as_ref().map_or(0, reply_bytes);
+        let bytes = answer.json.as_ref().map_or(0, |json| {
+            // A session has one buffer for all of its answers.
+            let buffered = match context.session {
+                Some(_) => 0,
+                None => json.len().min(CHUNK_BYTES),
+            };
+            held_bytes(json) + buffered
+        });
+        let permits = answer.permits.as_mut();
+        let mut charge = permits.and_then(|permits| permits.reply.take());
+        match self.charge(context.key, &mut charge, bytes) {
+            Ok(()) => answer.holding(charge, None),
+            Err(error) => self.refuse_answered(context.key, id, &error, answer.units, received),
+        }
+    }
+
+    /// Charges the tenant for a reply that holds so many bytes, beyond what is charged already.
+    fn charge(
+        &self,
+        key: &ActiveKey,
+        charge: &mut Option<ReplyCharge>,
+        bytes: usize,
+    ) -> Result<(), RpcError> {
         if bytes < CHARGED_REPLY_BYTES_MIN {
-            return answer;
+            return Ok(());
         }
         let replies = &self.worker.resources().replies;
-        let share = key.tenant.call_budget.share();
-        match replies.charge(share, bytes, Instant::now()) {
-            Ok(charge) => answer.holding(Some(charge), None),
-            Err(error) => {
-                let error = RpcError::from_query(error, QuerySubject::Blocks);
-                self.refuse_answered(key, id, &error, answer.units, received)
-            }
+        if bytes > replies.max() {
+            return Err(RpcError::ResponseTooLarge);
         }
+        let now = Instant::now();
+        let charged = match charge {
+            Some(charge) => charge.grow_to(bytes, now),
+            None => replies
+                .charge(key.tenant.call_budget.share(), bytes, now)
+                .map(|new| *charge = Some(new)),
+        };
+        charged.map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))
     }
 
     fn panics(&self) -> &Panics {
@@ -355,7 +379,15 @@ impl Dispatcher {
             .map_or(usize::MAX, RequestSession::batch_held_max);
         let mut is_full = false;
         let mut units = 0;
+        let mut charge = None;
+        let mut charged = 0;
         for item in items {
+            if writer.held() >= charged + CHARGED_BATCH_STEP {
+                charged = writer.held();
+                if let Err(error) = self.charge(context.key, &mut charge, charged) {
+                    return self.refuse_answered(context.key, NULL_ID, &error, units, received);
+                }
+            }
             let item_received = received.item(item.get().len());
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
@@ -409,7 +441,7 @@ impl Dispatcher {
             writer.text("]");
             writer.finish()
         });
-        Answer::ok("batch", units, json)
+        Answer::ok("batch", units, json).holding(charge, None)
     }
 
     /// Runs a request without an id if it has an effect, and returns its units. Only
@@ -507,11 +539,9 @@ impl Received {
     }
 }
 
-/// Bytes that a reply holds until its client has taken it: its own, and the part that the
-/// connection has in its buffer.
-fn reply_bytes(json: &Json) -> usize {
-    let buffered = json.len().min(CHUNK_BYTES);
-    json.held() + size_of_val(json.pieces()) + buffered
+/// Bytes that a reply owns, the list of its pieces included.
+fn held_bytes(json: &Json) -> usize {
+    json.held() + size_of_val(json.pieces())
 }
 
 /// The price of a method, or of an unknown one.

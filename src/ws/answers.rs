@@ -37,12 +37,22 @@ impl Session {
         self.wake();
     }
 
+    /// Ends the session because others need the memory of its answers. What would have to be sent
+    /// before a close frame is not sent: the client reads too slowly for that.
+    fn evict_for_memory(&self) {
+        let was_open = self.takes_messages();
+        self.evict(CloseReason::MEMORY);
+        if !was_open || self.is_within_frame() {
+            self.connection.cut();
+        }
+    }
+
     /// A reply that holds memory.
     fn holds(self: &Rc<Self>, charge: ReplyCharge) -> HeldReply {
         let session = Rc::downgrade(self);
         let evict = move || {
             if let Some(session) = session.upgrade() {
-                session.evict(CloseReason::NOT_READING);
+                session.evict_for_memory();
             }
         };
         match self.connection.on_eviction(evict) {

@@ -1,6 +1,6 @@
 //! The pieces that a session still has to send, and the memory that they hold.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
 use nearhead_actors::admission::Permit;
@@ -49,6 +49,11 @@ impl Outbox {
     /// do not count.
     pub(super) fn held(&self) -> usize {
         self.held + self.pieces.len() * PIECE_BYTES
+    }
+
+    /// Whether the last bytes taken are not the end of their frame.
+    pub(super) const fn is_within_frame(&self) -> bool {
+        self.is_within_frame
     }
 
     /// Whether nothing waits.
@@ -137,8 +142,12 @@ impl Outbox {
         while self.kept.front().is_some_and(|(end, _)| *end <= self.taken) {
             self.kept.pop_front();
         }
+        if self.kept.is_empty() {
+            return;
+        }
+        let now = Instant::now();
         let replies = self.kept.iter().filter_map(|(_, kept)| kept.reply.as_ref());
-        replies.for_each(HeldReply::progressed);
+        replies.for_each(|reply| reply.progressed(now));
     }
 
     /// Discards all frames except one that is sent in part: the client would read whatever follows

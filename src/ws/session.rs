@@ -191,6 +191,11 @@ impl Session {
         self.outbox.borrow().pieces()
     }
 
+    /// Whether a frame is sent in part.
+    pub(super) fn is_within_frame(&self) -> bool {
+        self.outbox.borrow().is_within_frame()
+    }
+
     /// Takes the next bytes to send.
     pub(super) fn take(&self, most: usize) -> Option<Bytes> {
         let popped = self.outbox.borrow_mut().pop(most);

@@ -21,11 +21,15 @@ pub(crate) const CHEAP_PER_WORKER: usize = 256;
 /// may have in the queues of the pool, which bound each. Each holds a few kilobytes.
 pub(crate) const MEASURED_MAX: usize = 16_384;
 
-/// Time without progress after which the client of a reply is slow, so that its reply goes when
-/// others need the memory. A client that reads takes a part of its reply many times a second.
-pub(crate) const REPLY_SLOW_AFTER: Duration = Duration::from_secs(1);
+/// Time after which a client that has taken no further part of its reply is slow, so that the reply
+/// may be ended when others need the memory. A part is 120 KiB: 24 KB/s are fast enough.
+pub(crate) const REPLY_SLOW_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a client should wait whose reply finds no memory: slow clients have gone by then.
+/// Smallest charge of a reply, in bytes, that is refused while the process is short of memory. What
+/// is mostly shared with the window stays below.
+pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
+
+/// How long a client should wait whose query or reply finds no memory.
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Items of one tenant that wait in one queue: as many connections may wait for proofs of some

@@ -1,4 +1,4 @@
-//! How much memory is left, as far as it decides about work.
+//! What the memory of the process allows.
 
 /// What the memory of the process allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

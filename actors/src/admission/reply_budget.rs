@@ -1,4 +1,4 @@
-//! Memory of replies that clients have not taken yet, and whose reply goes when it runs short.
+//! Memory of replies that clients have not taken yet, and which reply ends when it runs short.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::cost::{REPLY_RETRY_AFTER, REPLY_SLOW_AFTER};
+use super::cost::{REPLY_BYTES_IF_SHORT, REPLY_RETRY_AFTER, REPLY_SLOW_AFTER};
 use crate::{
     messages::{QueryError, Reply},
     share::Share,
@@ -25,6 +25,7 @@ use crate::{
 /// slowest clients. A tenant that holds no more than its share is never refused for others.
 #[derive(Clone, Debug)]
 pub struct ReplyBudget {
+    max: usize,
     ledger: Arc<Mutex<Ledger>>,
 }
 
@@ -32,6 +33,7 @@ pub struct ReplyBudget {
 #[derive(Debug)]
 pub struct ReplyCharge {
     ledger: Arc<Mutex<Ledger>>,
+    share: Share,
     tenant: u64,
     id: u64,
     progress: Arc<Progress>,
@@ -70,8 +72,8 @@ struct Progress {
 #[derive(Debug)]
 struct Ledger {
     began: Instant,
-    /// Whether the process has memory for replies at all.
-    is_closed: bool,
+    /// Whether the process is short of memory.
+    is_memory_short: bool,
     tenants: HashMap<u64, Tenant>,
     next_id: u64,
     counts: ReplyUse,
@@ -111,7 +113,7 @@ impl ReplyBudget {
     pub fn new(max: usize) -> Self {
         let ledger = Ledger {
             began: Instant::now(),
-            is_closed: false,
+            is_memory_short: false,
             tenants: HashMap::new(),
             next_id: 0,
             counts: ReplyUse {
@@ -120,6 +122,7 @@ impl ReplyBudget {
             },
         };
         Self {
+            max,
             ledger: Arc::new(Mutex::new(ledger)),
         }
     }
@@ -128,33 +131,32 @@ impl ReplyBudget {
     /// that holds most lose their replies.
     ///
     /// # Errors
-    /// [`QueryError::Overloaded`]: nobody's reply is to go for this one.
+    /// [`QueryError::Overloaded`]: no other reply may be ended for this one.
     pub fn charge(&self, share: Share, bytes: usize, now: Instant) -> Reply<ReplyCharge> {
         let mut ledger = self.ledger.lock();
         let (has_room, evicted) = ledger.make_room(share, bytes, now);
-        let charged = match has_room {
-            true => Ok(ledger.add(share, bytes, now)),
-            false => {
-                ledger.counts.refused += 1;
-                Err(QueryError::Overloaded {
-                    retry_after: REPLY_RETRY_AFTER,
-                })
-            }
-        };
+        let charged = has_room.then(|| ledger.add(share, bytes, now));
         drop(ledger);
         evicted.into_iter().for_each(Evict::evict);
-        let (tenant, id, progress) = charged?;
+        let (tenant, id, progress) = charged.ok_or(REFUSED)?;
         Ok(ReplyCharge {
             ledger: Arc::clone(&self.ledger),
+            share,
             tenant,
             id,
             progress,
         })
     }
 
-    /// Refuses all further charges, or no longer.
-    pub(crate) fn set_closed(&self, is_closed: bool) {
-        self.ledger.lock().is_closed = is_closed;
+    /// Bytes that all replies may hold.
+    #[must_use]
+    pub const fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Refuses all further charges that are large, or no longer.
+    pub(crate) fn set_memory_short(&self, is_short: bool) {
+        self.ledger.lock().is_memory_short = is_short;
     }
 
     /// Ends every reply whose client is slow.
@@ -182,6 +184,25 @@ impl ReplyBudget {
 }
 
 impl ReplyCharge {
+    /// Charges for more bytes of the same reply, until they are `bytes` in all.
+    ///
+    /// # Errors
+    /// As [`ReplyBudget::charge`]. What was charged before stays.
+    pub fn grow_to(&self, bytes: usize, now: Instant) -> Reply<()> {
+        let mut ledger = self.ledger.lock();
+        let more = bytes.saturating_sub(ledger.bytes_of(self.tenant, self.id));
+        if more == 0 {
+            return Ok(());
+        }
+        let (has_room, evicted) = ledger.make_room(self.share, more, now);
+        if has_room {
+            ledger.grow(self.tenant, self.id, more);
+        }
+        drop(ledger);
+        evicted.into_iter().for_each(Evict::evict);
+        has_room.then_some(()).ok_or(REFUSED)
+    }
+
     /// From now on the reply can be ended, by `evict`.
     pub fn evict_by(&self, evict: impl Evict + 'static) {
         let mut ledger = self.ledger.lock();
@@ -219,18 +240,22 @@ impl Ledger {
         let max = self.counts.max;
         let now = millis(self.began, now);
         let mut evicted = Vec::new();
-        if self.is_closed || bytes > max {
+        let is_refused = self.is_memory_short && bytes >= REPLY_BYTES_IF_SHORT;
+        if is_refused || bytes > max {
+            self.counts.refused += 1;
             return (false, evicted);
         }
         while self.counts.used.saturating_add(bytes) > max {
             let largest = self.largest(share, bytes);
             let Some((id, taken)) = self.slowest_of(largest) else {
+                self.counts.refused += 1;
                 return (false, evicted);
             };
             // A client that reads keeps its reply, unless that is more than its tenant's share, and
             // the one who asks is within its own.
             let is_for_another = largest != share.id() && self.is_within_share(share, bytes);
             if !is_slow(taken, now) && !is_for_another {
+                self.counts.refused += 1;
                 return (false, evicted);
             }
             evicted.extend(self.remove(largest, id, Some(Reason::Room)));
@@ -298,6 +323,25 @@ impl Ledger {
         (share.id(), id, progress)
     }
 
+    /// Bytes that a reply is charged for.
+    fn bytes_of(&self, tenant: u64, id: u64) -> usize {
+        let held = self
+            .tenants
+            .get(&tenant)
+            .and_then(|tenant| tenant.replies.get(&id));
+        held.map_or(0, |held| held.bytes)
+    }
+
+    fn grow(&mut self, tenant: u64, id: u64, more: usize) {
+        if let Some(tenant) = self.tenants.get_mut(&tenant)
+            && let Some(held) = tenant.replies.get_mut(&id)
+        {
+            held.bytes += more;
+            tenant.used += more;
+            self.counts.used += more;
+        }
+    }
+
     /// The reply of a tenant whose client has taken nothing for longest, of those that can be
     /// ended, and when it last did.
     fn slowest_of(&mut self, tenant: u64) -> Option<(u64, u64)> {
@@ -334,6 +378,11 @@ impl Ledger {
         held.evict
     }
 }
+
+/// The refusal of a reply that finds no room.
+const REFUSED: QueryError = QueryError::Overloaded {
+    retry_after: REPLY_RETRY_AFTER,
+};
 
 fn millis(began: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(began).as_millis();

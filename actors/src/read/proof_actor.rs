@@ -262,7 +262,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::{budget::CallBudget, read::ask, test_chain::Chain};
+    use std::time::Instant;
+
+    use crate::{admission::MemoryLevel, budget::CallBudget, read::ask, test_chain::Chain};
 
     /// A proof of `keys` slots of an account that does not exist.
     fn prove(chain: &Chain, keys: usize) -> ProveAccount {
@@ -341,6 +343,24 @@ mod tests {
             "{reply:?}"
         );
         assert_eq!(waiting(&chain), [0, 0]);
+    }
+
+    #[actix::test]
+    async fn heavy_reads_are_refused_while_memory_is_short() {
+        let chain = Chain::start();
+        let refused = async |keys| {
+            let reply = ask(&chain.worker.proofs, prove(&chain, keys)).await;
+            matches!(reply, Err(QueryError::Overloaded { .. }))
+        };
+        for (level, expected) in [
+            (MemoryLevel::Short, true),
+            (MemoryLevel::Critical, true),
+            (MemoryLevel::Enough, false),
+        ] {
+            chain.resources.set_memory_level(level, Instant::now());
+            assert_eq!(refused(1_000).await, expected, "{level:?}");
+            assert!(!refused(20).await && !refused(1).await, "{level:?}");
+        }
     }
 
     #[actix::test]

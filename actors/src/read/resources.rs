@@ -42,7 +42,7 @@ impl ReadResources {
     pub fn set_memory_level(&self, level: MemoryLevel, now: Instant) {
         let is_short = level >= MemoryLevel::Short;
         self.pool.set_memory_short(is_short);
-        self.replies.set_closed(is_short);
+        self.replies.set_memory_short(is_short);
         if level == MemoryLevel::Critical {
             self.replies.evict_slow(now);
         }

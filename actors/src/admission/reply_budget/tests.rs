@@ -140,13 +140,35 @@ fn slow_clients_lose_their_replies_when_memory_runs_out() {
     let _slow = scene.reply(share, 10, 1, 0);
     let reads = scene.reply(share, 10, 2, 0).unwrap();
     reads.progressed(scene.at(SLOW - 1));
-    scene.budget.set_closed(true);
-    assert!(scene.reply(share, 10, 3, 0).is_none());
     scene.budget.evict_slow(scene.at(SLOW));
     let usage = scene.budget.usage();
     assert_eq!((usage.evicted_for_memory, usage.used), (1, 10));
-    scene.budget.set_closed(false);
-    assert!(scene.reply(share, 10, 3, 0).is_some());
+}
+
+#[test]
+fn large_replies_are_refused_while_memory_is_short() {
+    let budget = ReplyBudget::new(4 * REPLY_BYTES_IF_SHORT);
+    let (share, now) = (Share::default(), Instant::now());
+    budget.set_memory_short(true);
+    assert!(budget.charge(share, REPLY_BYTES_IF_SHORT, now).is_err());
+    assert!(budget.charge(share, REPLY_BYTES_IF_SHORT - 1, now).is_ok());
+    budget.set_memory_short(false);
+    assert!(budget.charge(share, REPLY_BYTES_IF_SHORT, now).is_ok());
+}
+
+#[test]
+fn a_charge_grows_with_its_reply() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let reply = scene.reply(share, 30, 1, 0).unwrap();
+    assert!(reply.grow_to(90, scene.at(0)).is_ok());
+    assert_eq!(scene.budget.usage().used, 90);
+    assert!(reply.grow_to(101, scene.at(0)).is_err());
+    assert!(reply.grow_to(40, scene.at(0)).is_ok());
+    let usage = scene.budget.usage();
+    assert_eq!((usage.used, usage.replies, usage.refused), (90, 1, 1));
+    drop(reply);
+    assert_eq!(scene.budget.usage().used, 0);
 }
 
 proptest! {
