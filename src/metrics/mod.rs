@@ -305,7 +305,7 @@ impl Metrics {
             )?,
             node_dissent: exporter.counters(
                 "nearhead_node_dissent_total",
-                "Times that a node contradicted a quorum of the nodes, or another node while no quorum agreed (each of them counts), by its position in the configuration",
+                "Times that a node contradicted a quorum of the nodes, or another node while no quorum agreed (each of them counts), or insisted on a chain without the finalized or a trusted block, by its position in the configuration",
                 &["node"],
             )?,
             node_faults: exporter.counters(

@@ -106,14 +106,16 @@ fn keys_are_found_sorted_and_cut_into_pages() {
         (json!({"state": "revoked"}), "a", 1),
         (json!({"tenant": "bob"}), "a c y", 3),
         (json!({"tenant": "flag"}), "flag", 1),
-        (json!({"search": "b"}), "a B c y", 4),
+        // Of one letter, the beginnings of random keys could be found as well.
+        (json!({"search": "BOB"}), "a c y", 3),
+        (json!({"search": "flag"}), "flag", 1),
         (json!({"search": " ALICE "}), "B d x", 3),
         (json!({"search": prefix}), "x", 1),
         (json!({"search": id.to_string()}), "y", 1),
         (json!({"search": id.to_string()[..9]}), "y", 1),
         (json!({"search": "nothing has this"}), "", 0),
         (
-            json!({"search": "b", "state": "active", "tenant": "bob"}),
+            json!({"search": "bob", "state": "active", "tenant": "bob"}),
             "c y",
             2,
         ),
