@@ -9,6 +9,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 5 << 20;
 
 /// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest.
 /// Further ones are refused, so that large bodies on many connections do not exhaust the memory.
+/// Tenants share them.
 pub(crate) const BODY_BYTES_PER_WORKER: usize = 128 << 20;
 
 /// Longest part of a refused body that is read and discarded, in bytes: a connection whose body was

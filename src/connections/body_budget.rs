@@ -1,14 +1,29 @@
 //! A budget for the memory of bodies and messages while they are read and answered.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
+
+use nearhead_actors::{admission::FairLimit, share::Share};
 
 use crate::limits::BODY_BYTES_PER_WORKER;
 
-/// Bytes of large bodies and messages that one worker holds; cloning shares the count.
+/// Bytes of large bodies and messages that one worker holds, which tenants share; cloning shares
+/// the count.
 ///
 /// The first chunk of a body is part of its connection's own buffer and is not counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BodyBudget(Rc<Cell<usize>>);
+#[derive(Clone, Debug)]
+pub(crate) struct BodyBudget {
+    limit: Rc<RefCell<FairLimit>>,
+    share: Share,
+}
+
+impl Default for BodyBudget {
+    fn default() -> Self {
+        Self {
+            limit: Rc::new(RefCell::new(FairLimit::new(BODY_BYTES_PER_WORKER))),
+            share: Share::default(),
+        }
+    }
+}
 
 /// A share of the budget, released when this is dropped.
 #[derive(Debug)]
@@ -22,6 +37,14 @@ pub(crate) struct Charge {
 pub(crate) struct UsedUp;
 
 impl BodyBudget {
+    /// The same budget, for the bodies of this tenant.
+    pub(crate) fn of(&self, share: Share) -> Self {
+        Self {
+            share,
+            ..self.clone()
+        }
+    }
+
     /// An empty charge.
     pub(crate) fn open(&self) -> Charge {
         let budget = self.clone();
@@ -31,18 +54,17 @@ impl BodyBudget {
     /// Bytes in use.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
-        self.0.get()
+        self.limit.borrow().used()
     }
 }
 
 impl Charge {
     /// Takes another `bytes` from the budget.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), UsedUp> {
-        let held = self.budget.0.get() + bytes;
-        if held > BODY_BYTES_PER_WORKER {
+        let BodyBudget { limit, share } = &self.budget;
+        if !limit.borrow_mut().take(*share, bytes) {
             return Err(UsedUp);
         }
-        self.budget.0.set(held);
         self.bytes += bytes;
         Ok(())
     }
@@ -61,6 +83,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.0.set(self.budget.0.get() - self.bytes);
+        let BodyBudget { limit, share } = &self.budget;
+        limit.borrow_mut().give_back(*share, self.bytes);
     }
 }

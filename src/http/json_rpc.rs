@@ -65,7 +65,8 @@ impl WorkerState {
             }
         };
         access.set_tenant(&admitted.tenant);
-        let (body, _charge) = match read_body(payload, timeout, &self.bodies).await {
+        let bodies = self.bodies.of(admitted.tenant.call_budget.share());
+        let (body, _charge) = match read_body(payload, timeout, &bodies).await {
             Ok(body) => body,
             Err(refusal) => {
                 self.count_refused(&refusal.error(), access);

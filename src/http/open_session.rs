@@ -84,9 +84,10 @@ impl WorkerState {
             &self.server.access,
             credentials::caller(&self.server, request),
         );
+        let share = grant.last_key().tenant.call_budget.share();
         let session = self.sessions.open(grant, permit, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
-        let budget = self.bodies.clone();
+        let budget = self.bodies.of(share);
         session_actor::open(response, payload, session, dispatcher, budget)
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use nearhead_actors::{
-    admission::{CostClass, LARGE_BODY_BYTES, Panicked, Panics, ReplyCharge},
+    admission::{CostClass, LARGE_BODY_BYTES, Panicked, Panics},
     messages::QueryError,
     read::Worker,
     readiness::Readiness,
@@ -201,54 +201,6 @@ impl Dispatcher {
         };
         self.charge_reply(&context, id, answer, received)
             .holding(None, large_answer)
-    }
-
-    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it.
-    fn charge_reply(
-        &self,
-        context: &RequestContext<'_>,
-        id: &str,
-        mut answer: Answer,
-        received: Received,
-    ) -> Answer {
-        let bytes = answer.json.as_ref().map_or(0, |json| {
-            // A session has one buffer for all of its answers.
-            let buffered = match context.session {
-                Some(_) => 0,
-                None => json.len().min(CHUNK_BYTES),
-            };
-            held_bytes(json) + buffered
-        });
-        let permits = answer.permits.as_mut();
-        let mut charge = permits.and_then(|permits| permits.reply.take());
-        match self.charge(context.key, &mut charge, bytes) {
-            Ok(()) => answer.holding(charge, None),
-            Err(error) => self.refuse_answered(context.key, id, &error, answer.units, received),
-        }
-    }
-
-    /// Charges the tenant for a reply that holds so many bytes, beyond what is charged already.
-    fn charge(
-        &self,
-        key: &ActiveKey,
-        charge: &mut Option<ReplyCharge>,
-        bytes: usize,
-    ) -> Result<(), RpcError> {
-        if bytes < CHARGED_REPLY_BYTES_MIN {
-            return Ok(());
-        }
-        let replies = &self.worker.resources().replies;
-        if bytes > replies.max() {
-            return Err(RpcError::ResponseTooLarge);
-        }
-        let now = Instant::now();
-        let charged = match charge {
-            Some(charge) => charge.grow_to(bytes, now),
-            None => replies
-                .charge(key.tenant.call_budget.share(), bytes, now)
-                .map(|new| *charge = Some(new)),
-        };
-        charged.map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))
     }
 
     fn panics(&self) -> &Panics {
@@ -466,7 +418,7 @@ impl Dispatcher {
 
     /// The answer to a body that is refused once its items are answered and counted, for their
     /// units.
-    fn refuse_answered(
+    pub(super) fn refuse_answered(
         &self,
         key: &ActiveKey,
         id: &str,
@@ -511,7 +463,7 @@ impl Dispatcher {
 
 /// A request that is being answered: a body, or an item of a batch.
 #[derive(Clone, Copy)]
-struct Received {
+pub(super) struct Received {
     bytes: usize,
     /// How many requests it has, for each of which a unit is taken.
     requests: u32,
@@ -537,11 +489,6 @@ impl Received {
     const fn minimum_units(self) -> u64 {
         MINIMUM_UNITS * self.requests as u64
     }
-}
-
-/// Bytes that a reply owns, the list of its pieces included.
-fn held_bytes(json: &Json) -> usize {
-    json.held() + size_of_val(json.pieces())
 }
 
 /// The price of a method, or of an unknown one.
@@ -571,7 +518,7 @@ async fn run(
     let params = Params::new(call.params)?;
     let _permit = context
         .worker
-        .admit(method.class)
+        .admit(method.class, context.key.tenant.call_budget.share())
         .await
         .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
     let result = method.run(context, params).await?;

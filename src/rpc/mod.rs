@@ -12,6 +12,7 @@
 //! | `leading_id` | the id of a body that is refused before it is parsed |
 //! | `openrpc` | the OpenRPC document, made from the registry |
 //! | `price` | what a call costs, in units |
+//! | `reply_charge` | what a reply is charged for until its client has taken it |
 //! | `answer`, `error` | writing: responses, and every error with its code |
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
@@ -29,6 +30,7 @@ mod openrpc;
 pub mod params;
 mod price;
 mod registry;
+mod reply_charge;
 mod request_session;
 
 pub use answer::Answer;

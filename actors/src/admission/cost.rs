@@ -17,8 +17,8 @@ pub enum CostClass {
 /// worker needs to get to it, so more would only wait here instead of in their sockets.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 
-/// Requests of class [`CostClass::Measured`] in progress on all workers: more than several tenants
-/// may have in the queues of the pool, which bound each. Each holds a few kilobytes.
+/// Requests of class [`CostClass::Measured`] in progress on all workers, which tenants share: more
+/// than several of them may have in the queues of the pool. Each holds a few kilobytes.
 pub(crate) const MEASURED_MAX: usize = 16_384;
 
 /// Time after which a client that has taken no further part of its reply is slow, so that the reply
@@ -68,10 +68,6 @@ pub(crate) const PROOF_KEY_NANOS: usize = 5_000;
 
 /// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
 /// kilobytes until it is verified. At 10 ms a call that is 12,000 a second, more than any upstream
-/// serves. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does not keep a worker
-/// from reading state that is held.
+/// serves. Tenants share them. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does
+/// not keep a worker from reading state that is held.
 pub(crate) const REMOTE_MAX: usize = 128;
-
-/// The part of [`REMOTE_MAX`] that the reads of one tenant may take: half, so that a tenant whose
-/// reads wait for a slow upstream leaves room for the others.
-pub(crate) const REMOTE_PER_TENANT_MAX: usize = 64;

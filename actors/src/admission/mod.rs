@@ -2,6 +2,7 @@
 
 mod cost;
 mod drain_rate;
+mod fair_permits;
 mod fair_queue;
 mod memory_level;
 mod panics;
@@ -15,13 +16,13 @@ mod work_queue;
 pub(crate) use cost::REMOTE_MAX;
 pub use cost::{CostClass, LARGE_BODY_BYTES};
 pub(crate) use cost::{
-    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REMOTE_PER_TENANT_MAX,
-    REPLY_RETRY_AFTER,
+    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REPLY_RETRY_AFTER,
 };
+pub use fair_permits::{FairLimit, FairPermit, FairPermits};
 pub(crate) use fair_queue::{Entry, Ticket};
 pub use memory_level::MemoryLevel;
 pub use panics::{Panicked, Panics};
-pub use permits::{Admission, Permit, PermitUse, Permits};
+pub use permits::{Admission, AdmissionPermit, Permit, PermitUse};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};
 pub use reply_budget::{Evict, ReplyBudget, ReplyCharge, ReplyUse};
 pub use work_queue::QueueUse;

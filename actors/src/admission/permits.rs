@@ -7,14 +7,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     cost::{CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX},
+    fair_permits::{FairPermit, FairPermits},
     panics::Panics,
     turns::{TurnQueue, Turns},
     work_queue::QueueUse,
 };
-use crate::messages::{QueryError, Reply};
+use crate::{
+    messages::{QueryError, Reply},
+    share::Share,
+};
 
-/// The right to have one request in progress, or a number of its bytes or keys. Dropping it gives
-/// it back.
+/// The right to one of a number of things. Dropping it gives it back.
 pub type Permit = OwnedSemaphorePermit;
 
 /// Messages that wait for one actor of a worker. Every sender holds a permit, so there are never
@@ -24,45 +27,13 @@ pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 /// The class of the workers' queues.
 const TURNS: &str = "bodies";
 
-/// The permits of one kind; clones share them.
-#[derive(Clone, Debug)]
-pub struct Permits {
-    free: Arc<Semaphore>,
-    most: u32,
-}
-
-impl Permits {
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(most)),
-            most: u32::try_from(most).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// Takes `weight` permits, or all of them if `weight` is more; never waits.
-    ///
-    /// # Errors
-    /// [`QueryError::Unavailable`]: fewer are free.
-    pub(crate) fn take(&self, weight: usize) -> Reply<Permit> {
-        let weight = u32::try_from(weight)
-            .unwrap_or(u32::MAX)
-            .clamp(1, self.most);
-        Arc::clone(&self.free)
-            .try_acquire_many_owned(weight)
-            .map_err(|_| QueryError::Unavailable)
-    }
-
-    /// The number of free permits.
-    #[must_use]
-    pub(crate) fn available(&self) -> usize {
-        self.free.available_permits()
-    }
-
-    /// The number of permits taken.
-    #[must_use]
-    pub(crate) fn in_use(&self) -> usize {
-        (self.most as usize).saturating_sub(self.available())
-    }
+/// The right to have a request in progress. Dropping it gives it back.
+#[derive(Debug)]
+pub enum AdmissionPermit {
+    /// For a cheap one, of a worker's.
+    Cheap(Permit),
+    /// For a measured one, of those that tenants share.
+    Measured(FairPermit),
 }
 
 /// How many permits of one kind are taken and free at one moment.
@@ -79,8 +50,8 @@ pub struct PermitUse {
 /// All permits of a service, and its count of panics; clones share both.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    measured: Permits,
-    pub(crate) remote: Permits,
+    measured: FairPermits,
+    pub(crate) remote: FairPermits,
     workers: Arc<Mutex<Workers>>,
     panics: Panics,
 }
@@ -131,8 +102,8 @@ impl Admission {
     /// All permits, free, and `panics` as the count of panics.
     pub(crate) fn with_panics(panics: Panics) -> Self {
         Self {
-            measured: Permits::new(MEASURED_MAX),
-            remote: Permits::new(REMOTE_MAX),
+            measured: FairPermits::new(MEASURED_MAX),
+            remote: FairPermits::new(REMOTE_MAX),
             workers: Arc::default(),
             panics,
         }
@@ -181,7 +152,7 @@ impl Admission {
             .filter_map(|worker| Some(worker.cheap.upgrade()?.available_permits()))
             .collect();
         let available = cheap_free.iter().sum();
-        let of = |kind, permits: &Permits| PermitUse {
+        let of = |kind, permits: &FairPermits| PermitUse {
             kind,
             in_use: permits.in_use(),
             available: permits.available(),
@@ -202,7 +173,7 @@ impl Admission {
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerAdmission {
     cheap: Arc<Semaphore>,
-    measured: Permits,
+    measured: FairPermits,
     pub(crate) turns: Turns,
 }
 
@@ -212,16 +183,17 @@ impl WorkerAdmission {
     ///
     /// # Errors
     /// [`QueryError::Unavailable`]: not admitted.
-    pub(crate) async fn admit(&self, class: CostClass) -> Reply<Permit> {
+    pub(crate) async fn admit(&self, class: CostClass, share: Share) -> Reply<AdmissionPermit> {
         match class {
             CostClass::Cheap => match Arc::clone(&self.cheap).try_acquire_owned() {
-                Ok(permit) => Ok(permit),
+                Ok(permit) => Ok(AdmissionPermit::Cheap(permit)),
                 // Boxed, so that a request that need not wait does not carry the future's state.
                 Err(_) => Box::pin(Arc::clone(&self.cheap).acquire_owned())
                     .await
+                    .map(AdmissionPermit::Cheap)
                     .map_err(|_| QueryError::Unavailable),
             },
-            CostClass::Measured => self.measured.take(1),
+            CostClass::Measured => self.measured.take(share).map(AdmissionPermit::Measured),
         }
     }
 }
@@ -230,27 +202,19 @@ impl WorkerAdmission {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::share::Share;
 
     #[test]
-    fn permits_bound_what_is_in_progress() {
+    fn the_use_of_permits_is_known() {
         let admission = Admission::default();
-        let half = admission.remote.take(REMOTE_MAX / 2).unwrap();
-        let rest = admission.remote.take(REMOTE_MAX / 2).unwrap();
-        assert!(matches!(
-            admission.remote.take(1),
-            Err(QueryError::Unavailable)
-        ));
+        let permit = admission.remote.take(Share::default()).unwrap();
         let expected = PermitUse {
             kind: "remote_accounts",
-            in_use: REMOTE_MAX,
-            available: 0,
+            in_use: 1,
+            available: REMOTE_MAX - 1,
         };
         assert!(admission.permits().contains(&expected));
-        drop((half, rest));
-        // A weight above the total takes every permit.
-        let everything = admission.remote.take(usize::MAX).unwrap();
-        assert_eq!(everything.num_permits(), REMOTE_MAX);
+        drop(permit);
+        assert_eq!(admission.remote.in_use(), 0);
     }
 
     #[actix::test]
@@ -271,22 +235,24 @@ mod tests {
     async fn measured_requests_are_refused_and_cheap_ones_wait() {
         let admission = Admission::default();
         let worker = admission.add_worker();
+        let (share, other) = (Share::default(), Share::default());
         let mut measured = Vec::new();
-        for _ in 0..MEASURED_MAX {
-            measured.push(worker.admit(CostClass::Measured).await.unwrap());
-        }
-        assert!(matches!(
-            worker.admit(CostClass::Measured).await,
-            Err(QueryError::Unavailable)
-        ));
+        let refused = loop {
+            match worker.admit(CostClass::Measured, share).await {
+                Ok(permit) => measured.push(permit),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(matches!(refused, QueryError::Unavailable));
+        assert!(worker.admit(CostClass::Measured, other).await.is_ok());
         measured.pop();
-        assert!(worker.admit(CostClass::Measured).await.is_ok());
+        assert!(worker.admit(CostClass::Measured, share).await.is_ok());
 
         let mut cheap = Vec::new();
         for _ in 0..CHEAP_PER_WORKER {
-            cheap.push(worker.admit(CostClass::Cheap).await.unwrap());
+            cheap.push(worker.admit(CostClass::Cheap, share).await.unwrap());
         }
-        let mut waiting = Box::pin(worker.admit(CostClass::Cheap));
+        let mut waiting = Box::pin(worker.admit(CostClass::Cheap, share));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut cx).is_pending());
         cheap.pop();

@@ -3,20 +3,17 @@
 use std::{num::NonZeroU32, sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::TokenBucket;
-use crate::{admission::REMOTE_PER_TENANT_MAX, share::Share};
+use crate::share::Share;
 
-/// The calls that the reads of one tenant may cause at upstreams: accounts whose state is awaited
-/// at once, and calls a second. Clones share it.
+/// The calls a second that the reads of one tenant may cause at upstreams, and its share of the
+/// accounts whose state is awaited at once. Clones share it.
 ///
-/// Without it, a tenant whose reads wait for a slow upstream, or use up a provider's quota, keeps
-/// the others from reading.
+/// Without it, a tenant whose reads use up a provider's quota keeps the others from reading.
 #[derive(Clone, Debug)]
 pub struct CallBudget {
     share: Share,
-    accounts: Arc<Semaphore>,
     /// `None`: no limit.
     calls: Option<Arc<Mutex<TokenBucket>>>,
 }
@@ -34,19 +31,18 @@ impl Default for CallBudget {
 
 impl CallBudget {
     /// The budget of another tenant: this many calls a second (`None` is unlimited), and its weight
-    /// where tenants compete. The accounts are limited in any case.
+    /// where tenants compete.
     #[must_use]
     pub fn new(calls_per_second: Option<NonZeroU32>, weight: NonZeroU32) -> Self {
         let bucket = |rate| Arc::new(Mutex::new(TokenBucket::new(rate)));
         Self {
             share: Share::default().with_weight(weight),
-            accounts: Arc::new(Semaphore::new(REMOTE_PER_TENANT_MAX)),
             calls: calls_per_second.map(bucket),
         }
     }
 
     /// The same tenant's budget with other limits. It is the same tenant in all queues, and keeps
-    /// the count of accounts, and the bucket if the rate is the same.
+    /// the bucket if the rate is the same.
     #[must_use]
     pub fn with_limits(&self, calls_per_second: Option<NonZeroU32>, weight: NonZeroU32) -> Self {
         let calls = match self.rate() == calls_per_second {
@@ -55,7 +51,6 @@ impl CallBudget {
         };
         Self {
             share: self.share.with_weight(weight),
-            accounts: Arc::clone(&self.accounts),
             calls,
         }
     }
@@ -79,16 +74,6 @@ impl CallBudget {
         bucket.lock().take(calls, now).map_err(|_| OverBudget)
     }
 
-    /// Takes one account; dropping the permit gives it back.
-    ///
-    /// # Errors
-    /// [`OverBudget`]: as many as the tenant may have are awaited.
-    pub(crate) fn take_account(&self) -> Result<OwnedSemaphorePermit, OverBudget> {
-        Arc::clone(&self.accounts)
-            .try_acquire_owned()
-            .map_err(|_| OverBudget)
-    }
-
     fn rate(&self) -> Option<NonZeroU32> {
         let bucket = self.calls.as_ref()?;
         Some(bucket.lock().rate())
@@ -105,14 +90,8 @@ mod tests {
     const ONE: NonZeroU32 = NonZeroU32::MIN;
 
     #[test]
-    fn accounts_are_given_back() {
+    fn other_limits_are_those_of_the_same_tenant() {
         let budget = CallBudget::default();
-        let mut taken: Vec<_> = (0..REMOTE_PER_TENANT_MAX)
-            .map(|_| budget.take_account())
-            .collect();
-        assert!(taken.iter().all(Result::is_ok));
-        assert!(budget.take_account().is_err(), "as many as it may");
-        assert!(budget.with_limits(RATE, ONE).take_account().is_err());
         assert_eq!(budget.with_limits(RATE, ONE).share(), budget.share());
         let three = NonZeroU32::new(3).unwrap_or(ONE);
         let weighted = budget.with_limits(None, three).share();
@@ -120,10 +99,7 @@ mod tests {
             (weighted.id(), weighted.weight()),
             (budget.share().id(), three)
         );
-        taken.pop();
-        assert!(budget.take_account().is_ok());
-        // Another tenant's.
-        assert!(CallBudget::default().take_account().is_ok());
+        assert_ne!(CallBudget::default().share(), budget.share());
     }
 
     #[test]

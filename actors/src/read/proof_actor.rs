@@ -14,7 +14,7 @@ use super::{
     now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, state_read::StateRead,
 };
 use crate::{
-    admission::{Admission, Entry, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics, Permits},
+    admission::{Admission, Entry, FairPermits, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics},
     messages::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         is_missing,
@@ -115,7 +115,7 @@ async fn complete<R: StateRead>(
 }
 
 async fn fetch_and_read<R: StateRead>(
-    permits: &Permits,
+    permits: &FairPermits,
     source: &StateSource,
     read: &R,
     again: impl AsyncFn() -> Reply<R::Answer>,

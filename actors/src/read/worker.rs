@@ -7,7 +7,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{CostClass, Permit, WorkerAdmission},
+    admission::{AdmissionPermit, CostClass, WorkerAdmission},
     messages::Reply,
     share::Share,
 };
@@ -47,13 +47,13 @@ impl Worker {
         }
     }
 
-    /// Admits a request: a cheap one waits for its turn, a measured one is refused when too many
-    /// are in progress.
+    /// Admits a tenant's request: a cheap one waits for its turn, a measured one is refused when
+    /// too many are in progress.
     ///
     /// # Errors
     /// [`QueryError::Unavailable`](crate::messages::QueryError::Unavailable): not admitted.
-    pub async fn admit(&self, class: CostClass) -> Reply<Permit> {
-        self.admission.admit(class).await
+    pub async fn admit(&self, class: CostClass, share: Share) -> Reply<AdmissionPermit> {
+        self.admission.admit(class, share).await
     }
 
     /// Waits until a body of this many bytes has its turn to be parsed. It must be called on the

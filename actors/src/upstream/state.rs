@@ -24,7 +24,7 @@ use super::{
     standing::Standing,
 };
 use crate::{
-    admission::{Panics, Permits},
+    admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
 };
@@ -120,7 +120,7 @@ impl StateSource {
     /// is free, the budget is used up, or an upstream that may have it limits our rate.
     pub async fn complete(
         &self,
-        permits: &Permits,
+        permits: &FairPermits,
         budget: &CallBudget,
         block: &BlockRef,
         wanted: &[(Address, Vec<U256>)],
@@ -135,7 +135,7 @@ impl StateSource {
             while in_progress.len() < ACCOUNTS_AT_ONCE
                 && let Some((address, slots)) = left.next()
             {
-                let permit = (budget.take_account()?, permits.take(1)?);
+                let permit = permits.take(budget.share())?;
                 let wanted = Wanted {
                     state_root: block.state.root(),
                     address: *address,

@@ -179,14 +179,19 @@ proptest! {
         steps in prop::collection::vec((0..4usize, 1..60usize, 0..3u8, 0..700u64), 1..200),
     ) {
         let scene = Scene::new();
-        let shares = [1, 1, 2, 5].map(|weight| Share::default().with_weight(NonZeroU32::new(weight).unwrap()));
+        let weights = [1, 1, 2, 5].map(|weight| NonZeroU32::new(weight).unwrap());
+        let shares = weights.map(|weight| Share::default().with_weight(weight));
         let mut held: Vec<(usize, ReplyCharge)> = Vec::new();
         let mut now = 0;
         for (tenant, bytes, kind, passed) in steps {
             now += passed;
             match kind {
                 0 => held.truncate(bytes / 4),
-                1 => held.iter().step_by(2).for_each(|(_, reply)| reply.progressed(scene.at(now))),
+                1 => {
+                    for (_, reply) in held.iter().step_by(2) {
+                        reply.progressed(scene.at(now));
+                    }
+                }
                 _ => held.extend(scene
                     .reply(shares[tenant], bytes, 1, now)
                     .map(|reply| (bytes, reply))),
