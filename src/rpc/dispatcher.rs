@@ -31,8 +31,7 @@ use super::{
 use crate::{
     access::{ActiveKey, Exceeded, MethodSet, Now},
     limits::{
-        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, CHARGED_REPLY_BYTES_MIN,
-        CHUNK_BYTES, JOINED_ITEM_BYTES_MAX,
+        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, JOINED_ITEM_BYTES_MAX,
     },
     metrics::{Metrics, Outcome},
     tenants::UsageMeter,
