@@ -78,6 +78,8 @@ class Server:
         if admin_port:
             # Not as a flag: an older build, to compare with, does not know it.
             environment["NEARHEAD_ADMIN_LISTEN"] = f"127.0.0.1:{admin_port}"
+            # Metrics of the moment, not of the last page.
+            environment["NEARHEAD_METRICS_MAX_AGE"] = "0s"
         self.log = open(WORK / f"{name}.log", "wb")
         self.process = subprocess.Popen(
             pinned(command, cores),

@@ -104,6 +104,7 @@ impl Connection {
 
     /// Keeps a reply whose last bytes were passed on, until the kernel has them.
     pub(super) fn keep_until_sent(&self, reply: HeldReply) {
+        reply.was_passed_on();
         *self.unsent.borrow_mut() = Some(reply);
         self.release_if_sent();
     }
@@ -126,8 +127,7 @@ impl Connection {
 
     /// Ends a reply whose memory others need: cuts the connection, unless the client has taken the
     /// reply meanwhile.
-    pub(super) fn evict_reply(&self) {
-        let is_passed_on = self.unsent.borrow().is_some();
+    pub(super) fn evict_reply(&self, is_passed_on: bool) {
         if !is_passed_on || self.release_if_sent() {
             self.cut();
         }

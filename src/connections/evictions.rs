@@ -100,6 +100,13 @@ impl Drop for Evictable {
     }
 }
 
+impl Drop for Evictions {
+    fn drop(&mut self) {
+        // The task that watches the inbox ends.
+        self.inbox.arrived.notify_one();
+    }
+}
+
 impl std::fmt::Debug for Evictions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let registered = self.ends.borrow().len();

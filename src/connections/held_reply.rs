@@ -1,6 +1,6 @@
 //! The charge of a reply's memory, and how its connection is ended for it.
 
-use std::time::Instant;
+use std::{cell::Cell, rc::Rc, time::Instant};
 
 use nearhead_actors::admission::ReplyCharge;
 
@@ -11,6 +11,8 @@ use super::evictions::{Evictable, Eviction};
 pub(crate) struct HeldReply {
     charge: ReplyCharge,
     _evictable: Option<Evictable>,
+    /// Whether its last bytes were passed on to the connection.
+    passed_on: Rc<Cell<bool>>,
 }
 
 impl HeldReply {
@@ -20,15 +22,27 @@ impl HeldReply {
         Self {
             charge,
             _evictable: Some(evictable),
+            passed_on: Rc::default(),
         }
     }
 
     /// A reply on no connection: it ends by itself.
-    pub(crate) const fn without_connection(charge: ReplyCharge) -> Self {
+    pub(crate) fn without_connection(charge: ReplyCharge) -> Self {
         Self {
             charge,
             _evictable: None,
+            passed_on: Rc::default(),
         }
+    }
+
+    /// The same reply, with this record of whether its last bytes were passed on.
+    pub(super) fn recorded_by(self, passed_on: Rc<Cell<bool>>) -> Self {
+        Self { passed_on, ..self }
+    }
+
+    /// Records that its last bytes were passed on to the connection.
+    pub(super) fn was_passed_on(&self) {
+        self.passed_on.set(true);
     }
 
     /// Records that the client took a part of it.

@@ -188,12 +188,15 @@ impl Answering {
     /// A reply that holds memory. Its connection is cut when others need that.
     pub(crate) fn holds(&self, charge: ReplyCharge) -> HeldReply {
         let connection = Rc::downgrade(&self.connection);
+        let passed_on = Rc::new(Cell::new(false));
+        let is_passed_on = Rc::clone(&passed_on);
         let end = move || {
             if let Some(connection) = connection.upgrade() {
-                connection.evict_reply();
+                connection.evict_reply(is_passed_on.get());
             }
         };
-        HeldReply::new(charge, self.watch.evictions.register(end))
+        let eviction = self.watch.evictions.register(end);
+        HeldReply::new(charge, eviction).recorded_by(passed_on)
     }
 
     /// Keeps a reply whose last bytes were passed on, until the kernel has them.
@@ -320,6 +323,9 @@ mod tests {
             }
             if is_read {
                 client.read_exact(&mut vec![0; written]).unwrap();
+                while !ConnectionHandle::new(&connection).is_writable() {
+                    std::hint::spin_loop();
+                }
             }
             // Another tenant is within its share.
             let other = budget.charge(Share::default(), 50, Instant::now());

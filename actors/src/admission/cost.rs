@@ -17,8 +17,8 @@ pub enum CostClass {
 /// worker needs to get to it, so more would only wait here instead of in their sockets.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 
-/// Requests of class [`CostClass::Measured`] in progress on all workers, which tenants share: more
-/// than several of them may have in the queues of the pool. Each holds a few kilobytes.
+/// Requests of class [`CostClass::Measured`] in progress on all workers, which tenants share: as
+/// many as two of them may have waiting in the queues of the pool. Each holds a few kilobytes.
 pub(crate) const MEASURED_MAX: usize = 16_384;
 
 /// Time after which a client that has taken no further part of its reply is slow, so that the reply

@@ -23,6 +23,9 @@ pub struct FairLimit {
     tenants: HashMap<u64, Holding>,
 }
 
+/// A tenant's share is at least one part in so many, however low its weight is.
+const LEAST_PART: usize = 64;
+
 /// What one tenant has. One that has nothing is not here.
 #[derive(Debug)]
 struct Holding {
@@ -53,9 +56,10 @@ impl FairLimit {
         let used = self.used.saturating_add(amount);
         let weights = self.weights - u128::from(before) + u128::from(weight);
         let is_open = used <= self.most - self.most / 4;
-        let wanted = own.saturating_add(amount) as u128 * weights;
+        let fair = self.most as u128 * u128::from(weight) / weights;
+        let fair = fair.max((self.most / LEAST_PART) as u128);
         let is_within_share =
-            weights > u128::from(weight) && wanted <= self.most as u128 * u128::from(weight);
+            weights > u128::from(weight) && own.saturating_add(amount) as u128 <= fair;
         if used > self.most || !(is_open || is_within_share) {
             return false;
         }
@@ -201,6 +205,10 @@ mod tests {
         assert!(limit.take(light, 25) && limit.take(heavy, 50));
         assert!(!limit.take(light, 1) && limit.take(heavy, 25));
         assert_eq!(limit.used(), 100);
+        let mut limit = FairLimit::new(128);
+        let (heavy, light) = (of_weight(1_000), of_weight(1));
+        assert!(limit.take(heavy, 96));
+        assert!(limit.take(light, 2) && !limit.take(light, 1));
     }
 
     #[test]

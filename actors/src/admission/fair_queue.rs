@@ -54,6 +54,8 @@ struct Lane<T> {
     items: BTreeMap<Place, Item<T>>,
     /// The sum of its items' costs, by magnitude.
     costs: [u64; MAGNITUDES],
+    /// Items taken from it.
+    taken: u32,
     standing: StandingQueue,
 }
 
@@ -226,10 +228,11 @@ impl<T> FairQueue<T> {
     /// item is late, it costs nothing.
     pub(super) fn pop(&mut self, now: Instant, drain: &DrainRate) -> Option<TakenItem<T>> {
         let (tag, id) = *self.waiting.first()?;
-        let (_, item) = self.lanes.get(&id)?.items.first_key_value()?;
-        let is_late = self.is_late(id, item, now, drain);
+        let lane = self.lanes.get(&id)?;
+        let place = lane.next_place()?;
+        let is_late = self.is_late(id, lane.items.get(&place)?, now, drain);
         let lane = self.lanes.get_mut(&id)?;
-        let place = *lane.items.first_key_value()?.0;
+        lane.taken = lane.taken.wrapping_add(1);
         let item = lane.remove(place)?;
         let waited = now.saturating_duration_since(item.pushed);
         let served = if is_late { 0 } else { item.cost };
@@ -350,12 +353,29 @@ impl<T> Lane<T> {
             tag,
             items: BTreeMap::new(),
             costs: [0; MAGNITUDES],
+            taken: 0,
             standing: StandingQueue::No,
         }
     }
 
     fn weight(&self) -> u64 {
         weight(self.share)
+    }
+
+    /// The place of the item that is next: the oldest of the cheapest ones. Every eighth time it is
+    /// the oldest of the most expensive ones, so that cheaper ones do not keep it waiting for as
+    /// long as they come.
+    fn next_place(&self) -> Option<Place> {
+        let (first, _) = self.items.first_key_value()?;
+        if self.taken % 8 < 7 {
+            return Some(*first);
+        }
+        let (last, _) = self.items.last_key_value()?;
+        let oldest = Place {
+            magnitude: last.magnitude,
+            number: 0,
+        };
+        self.items.range(oldest..).next().map(|(place, _)| *place)
     }
 
     fn insert(&mut self, place: Place, item: Item<T>) {

@@ -10,7 +10,7 @@ pub(crate) struct WaitLimits {
     /// The longest wait once the queue stands.
     pub(crate) target: Duration,
     /// How long every wait has to be above the target before the queue is said to stand, and below
-    /// half of it before it does no more.
+    /// half of it before the queue no longer counts as standing.
     pub(crate) interval: Duration,
 }
 

@@ -242,7 +242,7 @@ mod tests {
                 order.borrow_mut().push(name);
                 if name == "slow" {
                     let began = Instant::now();
-                    while began.elapsed() < Duration::from_millis(20) {
+                    while began.elapsed() < Duration::from_millis(200) {
                         std::hint::spin_loop();
                     }
                 }

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{harness::check, websocket::client::Client};
 
-/// The time until a change holds for every session: a second, and one more for a busy machine.
-pub(super) const IN_FORCE_MAX: Duration = Duration::from_secs(2);
+/// The time until a change holds for every session: a second, and three more for a machine that is
+/// busy with other tests.
+pub(super) const IN_FORCE_MAX: Duration = Duration::from_secs(4);
 
 /// Quotas, and the message once they are exceeded.
 const QUOTAS: [(&str, &str); 3] = [
@@ -96,7 +97,7 @@ fn a_new_expiry_ends_open_sessions() {
     let server = store.serve("open-sessions-expiry", &[]);
     let mut session = Client::open(server.address, "/ws/v3/expiring");
     assert!(session.call("eth_chainId", &json!([]))["result"].is_string());
-    let expires = now().after(Duration::from_millis(1_500));
+    let expires = now().after(Duration::from_secs(4));
     let administrator = Administrator::of(&server);
     let body = json!({"expires": expires});
     administrator.done("PATCH", &format!("/keys/{id}"), &body);
