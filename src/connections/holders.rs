@@ -27,7 +27,7 @@ pub(super) struct Holders<T> {
     by_id: HashMap<HolderId, Entry<T>>,
     /// Those without a session. The tick is no later than when the connection became idle.
     by_idle: BTreeSet<(Owner, Tick, HolderId)>,
-    /// How many each has, sessions included. Whoever has none is not here.
+    /// How many each has, sessions included. A tenant with none is not here.
     counts: HashMap<Owner, usize>,
     by_count: BTreeSet<(usize, Owner)>,
     next: HolderId,

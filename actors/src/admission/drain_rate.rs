@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Busy time after which the rate is measured anew: some tens of items.
+/// Busy time after which the rate is measured again: some tens of items.
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// The work that is done in a second while more of it waits, both as it was estimated: estimates

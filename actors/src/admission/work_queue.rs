@@ -41,7 +41,7 @@ struct State<T> {
 
 /// Something that can wait in a queue.
 pub(crate) trait Refuse {
-    /// Answers whoever waits for it with a refusal.
+    /// Answers its client with a refusal.
     fn refuse(self, refusal: QueryError);
 }
 
