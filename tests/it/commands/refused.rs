@@ -1,9 +1,9 @@
 //! What is refused, with exit code and message.
 
-use std::{fs, net::TcpListener, process::Command};
+use std::{fs, process::Command};
 
 use super::place::{PASSWORD, Place, Ran, ran};
-use crate::harness::{nearhead, scratch};
+use crate::harness::{UnusedPort, nearhead, scratch};
 
 /// A command, its exit code, and a part of its message.
 type Row = (&'static str, i32, &'static str);
@@ -258,11 +258,9 @@ fn places_are_checked() {
     };
     let root = root.to_str().unwrap();
     let live = format!("http://{}", server.admin.unwrap());
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let [nobody, public] = [nobody, server.address].map(|address| format!("http://{address}"));
+    let unused = UnusedPort::take();
+    let [nobody, public] =
+        [unused.address(), server.address].map(|address| format!("http://{address}"));
     let empty = scratch("commands-empty");
     let several = scratch("commands-several");
     for name in ["1-aaaaaaaa", "5-bbbbbbbb"] {

@@ -6,6 +6,7 @@ mod http;
 mod pair;
 mod process;
 mod strict_json;
+mod unused_port;
 
 use std::{
     fmt::Debug,
@@ -19,6 +20,7 @@ pub(crate) use self::{
     http::{Connection, Response},
     process::{Process, Server, get, nearhead, printed, serving},
     strict_json::json,
+    unused_port::UnusedPort,
 };
 #[cfg(feature = "all-tests")]
 pub(crate) use self::{

@@ -1,10 +1,7 @@
 //! Several upstreams of which one suffices (`--quorum 1`): the head goes on while one of them
 //! fails, and does not go back for another one. `trust` has those that have to agree.
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
 use serde_json::json;
@@ -16,7 +13,7 @@ use super::{
     follow_with, head, http, wait_fault, wait_head, ws,
 };
 use crate::{
-    harness::{Server, check, wait_until},
+    harness::{Server, UnusedPort, check, wait_until},
     upstreams::{
         Branches, Payload,
         proxy::{Fault, Proxy, Refusal},
@@ -276,10 +273,9 @@ fn an_upstream_that_is_absent_at_the_start_is_skipped() {
     let (genesis, payloads) = driven_geth::chain("node-absent", 41, 5);
     let mut upstream = DrivenGeth::at("node-absent-geth", &genesis, &payloads);
     let wanted = upstream.go_to(&payloads[4]);
-    // No one listens on this port any more.
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let unused = unused.unwrap();
-    let urls = [http(unused), ws(unused), http(upstream.address())];
+    let unused = UnusedPort::take();
+    let absent = unused.address();
+    let urls = [http(absent), ws(absent), http(upstream.address())];
     let server = follow_with(&urls, &QUORUM);
     wait_head(&server, wanted);
     wait_fault(&server, 0, &["connection"]);
