@@ -42,12 +42,19 @@ pub(super) struct BytesMax(pub(super) usize);
 /// One upstream over HTTP.
 #[derive(Clone, Debug)]
 pub(super) struct HttpTransport {
-    /// With its pool of connections.
-    client: Arc<Mutex<Client>>,
+    pool: Arc<Mutex<Pool>>,
     tls: ClientConfig,
     endpoint: Endpoint,
     answer_bytes_max: usize,
     large: Arc<LargeAnswers>,
+}
+
+/// A client with its pool of connections.
+#[derive(Debug)]
+struct Pool {
+    client: Client,
+    /// How many pools there were before it.
+    number: u64,
 }
 
 /// The body of an answer.
@@ -70,7 +77,7 @@ impl HttpTransport {
         }?;
         let client = client(&endpoint, tls.clone())?;
         Ok(Self {
-            client: Arc::new(Mutex::new(client)),
+            pool: Arc::new(Mutex::new(Pool { client, number: 0 })),
             tls,
             endpoint,
             answer_bytes_max,
@@ -78,19 +85,32 @@ impl HttpTransport {
         })
     }
 
-    /// Leaves the pool to the calls in progress, and begins an empty one. Connections that are idle
-    /// may be as dead as the one of a call that was not answered.
-    pub(super) fn reconnect(&self) {
+    /// The number of the pool in use.
+    pub(super) fn pool(&self) -> u64 {
+        self.pool.lock().number
+    }
+
+    /// Leaves this pool to the calls in progress, and begins an empty one. Connections that are
+    /// idle may be as dead as the one of a call that was not answered. A pool that has already
+    /// replaced it stays.
+    pub(super) fn leave_pool(&self, number: u64) {
+        let mut pool = self.pool.lock();
+        if pool.number != number {
+            return;
+        }
         // The same configuration has been valid before.
         if let Ok(client) = client(&self.endpoint, self.tls.clone()) {
-            *self.client.lock() = client;
+            *pool = Pool {
+                client,
+                number: number + 1,
+            };
         }
     }
 
     async fn send(self, packet: RequestPacket) -> Result<ResponsePacket, CallError> {
         let limit = self.bytes_max(&packet);
         let json = serde_json::to_vec(&packet).map_err(|error| CallError::malformed(&error))?;
-        let request = self.client.lock().post(self.endpoint.url().clone());
+        let request = self.pool.lock().client.post(self.endpoint.url().clone());
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let response = request.body(json).send().await.map_err(connection_error)?;
         let status = response.status();

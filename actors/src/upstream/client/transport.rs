@@ -22,6 +22,8 @@ use crate::upstream::{Endpoint, Scheme};
 pub(super) struct Connection {
     client: RpcClient,
     large: Arc<LargeAnswers>,
+    /// The number of the pool; 0 over WebSocket.
+    pool: u64,
 }
 
 /// The connections to one upstream.
@@ -49,7 +51,11 @@ impl Transport {
                 let large = Arc::new(LargeAnswers::new());
                 let transport = HttpTransport::new(endpoint, answer_bytes_max, Arc::clone(&large))?;
                 let client = RpcClient::new(transport.clone(), false);
-                let connection = Connection { client, large };
+                let connection = Connection {
+                    client,
+                    large,
+                    pool: 0,
+                };
                 Self::Http {
                     connection,
                     transport: Box::new(transport),
@@ -72,7 +78,7 @@ impl Transport {
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<JsonAnswer, CallError> {
-        let call = async |Connection { client, large }| {
+        let call = async |Connection { client, large, .. }| {
             let call = client.request(method, params).map_meta(|mut meta| {
                 meta.extensions_mut().insert(BytesMax(bytes_max));
                 meta
@@ -126,7 +132,13 @@ impl Transport {
 
     async fn connection(&self) -> Result<Connection, CallError> {
         match self {
-            Self::Http { connection, .. } => Ok(connection.clone()),
+            Self::Http {
+                connection,
+                transport,
+            } => Ok(Connection {
+                pool: transport.pool(),
+                ..connection.clone()
+            }),
             Self::WebSocket {
                 connect,
                 opening,
@@ -141,7 +153,11 @@ impl Transport {
                 let large = Arc::clone(connect.large());
                 let client = RpcClient::connect_pubsub(connect).await;
                 let client = client.map_err(CallError::from_transport)?;
-                let connection = Connection { client, large };
+                let connection = Connection {
+                    client,
+                    large,
+                    pool: 0,
+                };
                 *open.lock() = Some(connection.clone());
                 Ok(connection)
             }
@@ -151,7 +167,7 @@ impl Transport {
     /// Stops using all connections.
     pub(super) fn reconnect(&self) {
         match self {
-            Self::Http { transport, .. } => transport.reconnect(),
+            Self::Http { transport, .. } => transport.leave_pool(transport.pool()),
             Self::WebSocket { open, .. } => _ = open.lock().take(),
         }
     }
@@ -159,7 +175,7 @@ impl Transport {
     /// Stops using this connection. A new one that has already replaced it stays.
     fn discard(&self, connection: &Connection) {
         match self {
-            Self::Http { transport, .. } => transport.reconnect(),
+            Self::Http { transport, .. } => transport.leave_pool(connection.pool),
             Self::WebSocket { open, .. } => {
                 let is_same = |open: &mut Connection| Arc::ptr_eq(&open.large, &connection.large);
                 open.lock().take_if(is_same);

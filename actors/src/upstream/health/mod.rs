@@ -46,8 +46,9 @@ const SILENT_BLOCKS: u32 = 3;
 /// or a busy machine needs for an answer.
 const SILENT_MIN: Duration = Duration::from_secs(2);
 
-/// Shortest time that an upstream has to answer a call for heads; usually that is a block time.
-const HEADS_TIMEOUT_MIN: Duration = SILENT_MIN;
+/// Shortest time that an upstream has to answer a call for heads; usually that is a block time. On
+/// a chain of one second, a call that is lost must leave time for another within three block times.
+const HEADS_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Lower bound of the longest backoff of calls for heads, which is a block time.
 const HEADS_BACKOFF_MIN: Duration = Duration::from_secs(1);

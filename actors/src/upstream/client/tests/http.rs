@@ -250,10 +250,10 @@ async fn every_failure_has_its_kind() {
 
 #[tokio::test]
 async fn a_failure_does_not_show_the_url() {
-    // A port without a listener.
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    // A port without a listener, held so that nobody else gets it.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = held.local_addr().unwrap();
     for scheme in ["http", "https", "ws", "wss"] {
         let url = format!("{scheme}://user:secret@{address}/secret?secret#x=secret");
         // A system without certificates has no TLS.
@@ -296,6 +296,30 @@ async fn a_call_ends_in_time() {
     time::pause();
     let timeout = limits().timeout;
     assert_eq!(call.await.unwrap(), Err(CallError::Timeout(timeout)));
+}
+
+#[tokio::test]
+async fn calls_that_time_out_together_replace_their_pool_once() {
+    let (url, script) = Script::of([Reply::Silence, Reply::Silence]).serve().await;
+    let endpoint = url.parse::<Endpoint>().unwrap();
+    let transport = Transport::new(&endpoint, usize::MAX).unwrap();
+    let timeout = limits().timeout;
+    let call = || transport.call(timeout, usize::MAX, "eth_blockNumber", ());
+    let calls = async { tokio::join!(call(), call()) };
+    let both_arrive = async {
+        while script.calls.lock().len() < 2 {
+            script.arrived.notified().await;
+        }
+        time::pause();
+    };
+    let ((first, second), ()) = tokio::join!(calls, both_arrive);
+    for answer in [first, second] {
+        assert_eq!(answer.err(), Some(CallError::Timeout(timeout)));
+    }
+    let Transport::Http { transport, .. } = transport else {
+        panic!("not over HTTP");
+    };
+    assert_eq!(transport.pool(), 1);
 }
 
 #[tokio::test]

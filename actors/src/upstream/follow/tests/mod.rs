@@ -264,8 +264,8 @@ async fn a_failing_upstream_is_replaced_by_another() {
     check_is_replaced(error(limited), 1, UpstreamState::Limited).await;
 }
 
-/// A call for heads that is not answered is a fault, reported once for each poll. A poll takes two
-/// seconds and follows after a quarter of a block time.
+/// A call for heads that is not answered is a fault, reported once for each poll. A poll takes a
+/// second and follows after a quarter of a block time.
 #[tokio::test(start_paused = true)]
 async fn a_silent_upstream_is_reported_once_a_poll() {
     let mut scene = Scene::new(2, 300);
@@ -283,7 +283,7 @@ async fn a_silent_upstream_is_reported_once_a_poll() {
         } => *reason == timeout,
         _ => false,
     };
-    assert_eq!(events.iter().filter(is_report).count(), 2, "{events:?}");
+    assert_eq!(events.iter().filter(is_report).count(), 4, "{events:?}");
     scene.mine(1);
     scene.run_for(1_000).await;
     scene.check_holds(0, 128);
