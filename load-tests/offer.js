@@ -95,6 +95,8 @@ function outcome(response, digest) {
     const isWhole = response.headers['Retry-After'] && response.body.includes('"error":{"code":');
     return isWhole ? 'refused' : 'wrong';
   }
+  // The kernel refused the connection (1212), or reset it before anything was read (1220).
+  if (response.error_code === 1212 || response.error_code === 1220) return 'refused';
   // 1050: the timeout. Any other failure of a connection is the server's.
   return response.error_code === 1050 ? 'late' : 'wrong';
 }

@@ -124,6 +124,9 @@ def judge(result, digest):
     if result["code"] in (429, 503):
         is_whole = "Retry-After" in result["headers"] and b'"error":{"code":' in decoded(result)
         return "refused" if is_whole else "wrong"
+    # By the kernel: in its queue, or before it. Nothing of the request was read.
+    if "connection refused" in result["error"] or ("connection reset" in result["error"] and not result["bytes_in"]):
+        return "refused"
     timed_out = "Timeout exceeded" in result["error"] or "deadline exceeded" in result["error"]
     return "late" if timed_out else "wrong"
 

@@ -62,7 +62,7 @@
 //! |---|---|
 //! | actix | the actors, their arbiters and systems (`nearhead_actors`, `http::request_actor`, `service`, `listeners`) |
 //! | actix-web, actix-http | `http`, `admin`, `listeners` |
-//! | actix-server, actix-service | the server behind a listener, only in `listeners/http_server.rs` |
+//! | actix-service | the service of a worker, only in `listeners` |
 //! | actix-web-actors | a session's context and handshake, only in `ws/session_actor.rs`; it is deprecated, so its version is pinned |
 //! | serde_json | what clients send (`rpc`, `access::token`), the OpenRPC document (`rpc::openrpc`), the API of administration (`admin::api`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |

@@ -69,6 +69,36 @@ pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 /// clients.
 pub(crate) const BACKLOG: i32 = 2_048;
 
+/// Connections that a worker takes at a turn of its event loop, and that may wait for that: more
+/// would delay the requests of the others.
+pub(crate) const INTAKE_MAX: usize = 64;
+
+/// Turns of a worker's event loop that a cheap request takes: it is read, checked, answered and
+/// written.
+pub(crate) const TURNS_OF_REQUEST: usize = 4;
+
+/// Longest time of so many turns after which a worker takes connections; otherwise it is
+/// overloaded.
+pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Time for which all workers may be overloaded, and a connection wait for them, before new ones
+/// are refused: long enough for a burst.
+pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Time for which connections may wait in the kernel's queue, the first of them never the last,
+/// before new ones are refused. Those who wait may have left already.
+pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Time for which connections have to be accepted again after they were refused until the overload
+/// counts as ended.
+pub(crate) const RELAPSE_MAX: Duration = Duration::from_secs(5);
+
+/// `OVERLOAD_PATIENCE` until then.
+pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Pause after connections could not be accepted, for example because no file descriptor is left.
+pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(500);
+
 /// Open connections of the admin listener, and of the metrics listener: some scrapers, and some
 /// browsers, which open six each.
 pub(crate) const OPERATOR_CONNECTIONS_MAX: usize = 64;

@@ -3,7 +3,11 @@
 //! Clients, operators and scrapers have a server each, with its own threads and connections: load
 //! on one of them does not starve the others.
 
+mod acceptor;
 mod http_server;
+mod intake;
+mod stopping;
+mod worker;
 
 use std::{
     io,
@@ -11,10 +15,7 @@ use std::{
     rc::Rc,
 };
 
-use actix_web::{
-    dev::{Server, ServerHandle},
-    web::ServiceConfig,
-};
+use actix_web::web::ServiceConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
@@ -26,7 +27,10 @@ use crate::{
     metrics::ListenerKind,
 };
 
-use self::http_server::{HttpServer, Shape};
+use self::{
+    http_server::{HttpServer, Shape},
+    stopping::Stop,
+};
 
 /// An address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +119,7 @@ impl Sockets {
     }
 
     /// Listens on all addresses, and starts their servers. `failed` is called with the reason if
-    /// one of them ends by itself.
+    /// one of them cannot serve.
     ///
     /// # Errors
     /// An address cannot be listened on; then no server runs.
@@ -124,61 +128,48 @@ impl Sockets {
         config: &Config,
         state: &ServerState,
         admin_state: &AdminState,
-        failed: impl Fn(String) + Clone + 'static,
+        failed: impl FnOnce(String) + Clone + Send + 'static,
     ) -> Result<Servers, ListenError> {
-        let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
+        let public = self.public.listen(limits::BACKLOG)?;
+        let operators = |socket: Option<BoundSocket>| {
+            let listen = |socket: BoundSocket| socket.listen(limits::OPERATOR_BACKLOG);
+            socket.map(listen).transpose()
+        };
+        let (admin, metrics) = (operators(self.admin)?, operators(self.metrics)?);
+        let address = |socket: &Option<ListeningSocket>| socket.as_ref().map(|at| at.address);
+        let addresses = Addresses {
+            public: public.address,
+            admin: address(&admin),
+            metrics: address(&metrics),
+        };
         let of_clients = state.clone();
         let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
             http::configure_watched(&of_clients, watch, routes);
         };
-        let (public_address, public) = self
-            .public
-            .serve(limits::BACKLOG, |listener| clients.listen(listener, routes))?;
-        let for_operators = |socket: Option<BoundSocket>, admin: Option<AdminState>| {
+        let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
+        let clients = public.serve(clients, routes, failed.clone())?;
+        // Scrapers reach theirs by any name: it has nothing that a page could change.
+        let of_operators = [
+            (admin, Some(admin_state.with_public(addresses.public))),
+            (metrics, None),
+        ];
+        let serve = |(socket, admin): (ListeningSocket, Option<AdminState>)| {
             let kind = match admin {
                 Some(_) => ListenerKind::Admin,
                 None => ListenerKind::Metrics,
             };
-            let shape = Shape::of_operators(config, kind);
-            let server = HttpServer::new(config, shape, &state.metrics);
+            let server = HttpServer::new(config, Shape::of_operators(config, kind), &state.metrics);
             let state = state.clone();
             let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
                 admin::configure_watched(&state, admin.as_ref(), watch, routes);
             };
-            let build = |listener| server.listen(listener, routes);
-            socket
-                .map(|socket| socket.serve(limits::OPERATOR_BACKLOG, build))
-                .transpose()
+            socket.serve(server, routes, failed.clone())
         };
-        let admin = for_operators(self.admin, Some(admin_state.with_public(public_address)))?;
-        // Scrapers reach it by any name: it has nothing that a page could change.
-        let metrics = for_operators(self.metrics, None)?;
-        let address = |served: &Option<(SocketAddr, Server)>| served.as_ref().map(|(at, _)| *at);
-        let addresses = Addresses {
-            public: public_address,
-            admin: address(&admin),
-            metrics: address(&metrics),
-        };
-        // No server runs before it is spawned, so that an error above leaves none behind.
-        let spawn = |server: Server| {
-            let handle = server.handle();
-            let failed = failed.clone();
-            actix::spawn(async move {
-                if let Err(error) = server.await {
-                    failed(format!("the HTTP server ended: {error}"));
-                }
-            });
-            handle
-        };
-        let servers = Servers {
-            addresses,
-            public: spawn(public),
-            operators: [admin, metrics]
-                .into_iter()
-                .flatten()
-                .map(|(_, server)| spawn(server))
-                .collect(),
-        };
+        let operators = of_operators
+            .into_iter()
+            .filter_map(|(socket, admin)| Some((socket?, admin)))
+            .map(serve)
+            .collect::<Result<_, _>>()?;
         tracing::info!(
             address = %addresses.public,
             workers = config.workers,
@@ -186,7 +177,11 @@ impl Sockets {
             metrics = addresses.metrics.map(tracing::field::display),
             "listening"
         );
-        Ok(servers)
+        Ok(Servers {
+            addresses,
+            clients,
+            operators,
+        })
     }
 }
 
@@ -194,14 +189,14 @@ impl Sockets {
 #[derive(Debug)]
 pub(crate) struct Servers {
     pub(crate) addresses: Addresses,
-    public: ServerHandle,
-    operators: Vec<ServerHandle>,
+    clients: Stop,
+    operators: Vec<Stop>,
 }
 
 impl Servers {
     /// Stops the servers. Operators can watch until the last client has its answer.
     pub(crate) async fn stop(self, graceful: bool) {
-        self.public.stop(graceful).await;
+        self.clients.stop(graceful).await;
         for server in self.operators {
             server.stop(graceful).await;
         }
@@ -239,12 +234,8 @@ impl BoundSocket {
         Self::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
-    /// Listens, and passes the listener to `build`. Returns the address, too.
-    fn serve(
-        self,
-        backlog: i32,
-        build: impl FnOnce(TcpListener) -> io::Result<Server>,
-    ) -> Result<(SocketAddr, Server), ListenError> {
+    /// Listens, with room for this many connections in the kernel's queue.
+    fn listen(self, backlog: i32) -> Result<ListeningSocket, ListenError> {
         let (asked, may_move) = (self.address, self.may_move);
         let failed = |error| ListenError {
             address: asked,
@@ -267,29 +258,65 @@ impl BoundSocket {
                 AdminListen::DEFAULT
             );
         }
-        let server = build(listener).map_err(failed)?;
-        Ok((address, server))
+        Ok(ListeningSocket {
+            listener,
+            address,
+            backlog,
+        })
+    }
+}
+
+/// A socket that listens.
+struct ListeningSocket {
+    listener: TcpListener,
+    address: SocketAddr,
+    backlog: i32,
+}
+
+impl ListeningSocket {
+    /// Starts a server on it.
+    fn serve(
+        self,
+        server: HttpServer,
+        routes: impl Fn(&mut ServiceConfig, &Rc<Watch>) + Clone + Send + 'static,
+        failed: impl FnOnce(String) + Clone + Send + 'static,
+    ) -> Result<Stop, ListenError> {
+        let address = self.address;
+        server
+            .start(self.listener, self.backlog, routes, failed)
+            .map_err(|error| ListenError { address, error })
     }
 }
 
 /// A socket that holds the address and does not listen yet: it refuses connections.
 fn bind(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    // A restart need not wait for the connections of the previous process to expire.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
+    let bind = |address: SocketAddr| {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )?;
+        // A restart need not wait for the connections of the previous process to expire.
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        Ok(socket)
+    };
+    let socket: Socket = bind(address)?;
+    if address.port() != 0 {
+        return Ok(socket);
+    }
+    // A port that the system chose is lost when its socket stops listening; one that was asked for
+    // is not.
+    match socket.local_addr()?.as_socket() {
+        Some(chosen) => bind(chosen),
+        None => Ok(socket),
+    }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::metrics::Metrics;
 
     #[test]
     fn addresses_of_one_service_do_not_overlap() {
@@ -333,14 +360,8 @@ mod tests {
                 ..BoundSocket::new(address).unwrap()
             };
             first.socket.listen(1).unwrap();
-            let build = |listener| {
-                let config = Config::default();
-                let shape = Shape::of_operators(&config, ListenerKind::Admin);
-                let metrics = Metrics::new([]).unwrap();
-                HttpServer::new(&config, shape, &metrics).listen(listener, |_, _| {})
-            };
-            match second.serve(1, build) {
-                Ok((moved, _)) => assert!(may_move && moved != address),
+            match second.listen(1) {
+                Ok(moved) => assert!(may_move && moved.address != address),
                 Err(error) => assert!(!may_move && error.address == address, "{error}"),
             }
         }

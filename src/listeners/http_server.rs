@@ -1,7 +1,8 @@
-//! An HTTP server: actix's, with slots for connections, and a count of what is no HTTP.
+//! An HTTP server: actix's HTTP behind an acceptor and workers of our own, with slots for
+//! connections, and a count of what is no HTTP.
 //!
-//! `actix_web::HttpServer` would drop the error with which a connection ends, so the server is put
-//! together here from the same parts.
+//! `actix_web::HttpServer` accepts whatever comes, however long its workers take, and drops the
+//! error with which a connection ends.
 
 use std::{
     io,
@@ -15,8 +16,7 @@ use actix_http::{
     HttpService,
     error::{DispatchError, ParseError},
 };
-use actix_server::{Server, ServerBuilder};
-use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, map_config};
+use actix_service::{IntoServiceFactory as _, ServiceFactory, ServiceFactoryExt as _, map_config};
 use actix_web::{
     App, Error,
     dev::{AppConfig, Extensions},
@@ -24,7 +24,13 @@ use actix_web::{
     web::ServiceConfig,
 };
 use nearhead_tenants::allowlists::Network;
+use tokio::sync::Notify;
 
+use super::{
+    acceptor::{Acceptor, Workers},
+    stopping::{Stop, Stopping},
+    worker::{self, WorkerParts},
+};
 use crate::{
     access::network_of,
     config::Config,
@@ -40,7 +46,7 @@ pub(super) struct Shape {
     pub(super) workers: usize,
     /// The bounds of each worker.
     pub(super) slots: SlotLimits,
-    pub(super) grace_seconds: u64,
+    pub(super) grace: Duration,
 }
 
 impl Shape {
@@ -59,7 +65,7 @@ impl Shape {
                 slots: (config.max_connections / config.workers).max(1),
                 strangers_per_network: per_address,
             },
-            grace_seconds: config.shutdown_grace.as_secs(),
+            grace: config.shutdown_grace,
         }
     }
 
@@ -72,7 +78,7 @@ impl Shape {
                 slots: limits::OPERATOR_CONNECTIONS_MAX,
                 strangers_per_network: usize::MAX,
             },
-            grace_seconds: config.shutdown_grace.min(limits::OPERATOR_GRACE).as_secs(),
+            grace: config.shutdown_grace.min(limits::OPERATOR_GRACE),
         }
     }
 }
@@ -99,48 +105,74 @@ impl HttpServer {
         }
     }
 
-    /// A server that begins when it is polled. `routes` adds the routes to the application of a
-    /// worker, whose connections the watch watches.
+    /// Starts a server on a socket that listens. `routes` adds the routes to the application of a
+    /// worker, whose connections the watch watches. `failed` is called with the reason if the
+    /// server cannot serve.
     ///
     /// # Errors
-    /// The system's error.
-    pub(super) fn listen(
+    /// The system has no thread left.
+    pub(super) fn start(
         self,
         listener: TcpListener,
+        backlog: i32,
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>) + Clone + Send + 'static,
-    ) -> io::Result<Server> {
-        let builder = ServerBuilder::default()
-            .workers(self.shape.workers)
-            .max_concurrent_connections(self.shape.slots.slots)
-            .shutdown_timeout(self.shape.grace_seconds)
-            .disable_signals();
-        let stopping = builder.graceful_shutdown_signal();
-        let serve = move || {
-            let watch = self.watch();
-            let app = App::new().configure(|config| routes(config, &watch));
-            let app = app
-                .into_factory()
-                .map_err(|error: Error| error.error_response());
-            let stopping = stopping.clone();
-            let this = self.clone();
-            let metrics = self.metrics.clone();
-            HttpService::build()
-                .graceful_shutdown_signal(move || {
-                    let stopping = stopping.clone();
-                    async move { stopping.notified().await }
-                })
-                .keep_alive(self.keep_alive)
-                .client_request_timeout(self.header_timeout)
-                .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
-                .tcp_nodelay(true)
-                .on_connect_ext(move |stream: &TcpStream, data: &mut Extensions| {
-                    data.insert(watch.connect(stream, this.network_of(stream)));
-                })
-                .finish(map_config(app, |()| AppConfig::default()))
-                .tcp()
-                .map_err(move |error| ended(&error, &metrics))
+        failed: impl FnOnce(String) + Clone + Send + 'static,
+    ) -> io::Result<Stop> {
+        let (stop, stopping, ended) = Stop::new(self.shape.grace);
+        let took = Arc::new(Notify::new());
+        let worker = |_| {
+            let parts = WorkerParts {
+                slots: self.shape.slots.slots,
+                took: Arc::clone(&took),
+                stopping: stopping.clone(),
+                ended: ended.clone(),
+            };
+            let (this, routes, stopping) = (self.clone(), routes.clone(), stopping.clone());
+            let factory = move || this.service(routes, stopping);
+            worker::start(factory, parts, failed.clone())
         };
-        Ok(builder.listen("nearhead", listener, serve)?.run())
+        let workers: io::Result<Vec<_>> = (0..self.shape.workers).map(worker).collect();
+        let acceptor = Acceptor {
+            listener,
+            backlog,
+            workers: Workers {
+                handles: workers?,
+                took,
+                next: 0,
+            },
+            refusing: self.metrics.of_listener(self.shape.listener).refusing,
+        };
+        acceptor.start(stopping, ended)?;
+        Ok(stop)
+    }
+
+    /// The service of a worker, on the current thread.
+    fn service(
+        self,
+        routes: impl Fn(&mut ServiceConfig, &Rc<Watch>),
+        stopping: Stopping,
+    ) -> impl ServiceFactory<TcpStream, Config = (), Service: 'static> {
+        let watch = self.watch();
+        let app = App::new().configure(|config| routes(config, &watch));
+        let app = app
+            .into_factory()
+            .map_err(|error: Error| error.error_response());
+        let metrics = self.metrics.clone();
+        HttpService::build()
+            .graceful_shutdown_signal(move || {
+                let mut stopping = stopping.clone();
+                async move { _ = stopping.wait().await }
+            })
+            .keep_alive(self.keep_alive)
+            .client_request_timeout(self.header_timeout)
+            .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .on_connect_ext(move |stream: &TcpStream, data: &mut Extensions| {
+                data.insert(watch.connect(stream, self.network_of(stream)));
+            })
+            .finish(map_config(app, |()| AppConfig::default()))
+            .tcp()
+            .map_err(move |error| ended(&error, &metrics))
     }
 
     /// The watch over the connections of a worker, on the current thread.

@@ -57,6 +57,8 @@ pub(super) struct ListenersMetrics {
     evicted: IntCounterVec,
     /// `nearhead_idle_connections_evicted_total{listener}`.
     idle_evicted: IntCounterVec,
+    /// `nearhead_refusing_connections{listener}`.
+    refusing: IntGaugeVec,
 }
 
 /// Handles of one listener's series.
@@ -68,6 +70,8 @@ pub(crate) struct ListenerMetrics {
     pub(crate) accepted: IntGauge,
     /// Connections on which a key was accepted that were closed for others.
     pub(crate) idle_evicted: IntCounter,
+    /// 1 while new connections are refused.
+    pub(crate) refusing: IntGauge,
     /// Connections without an accepted key that were closed, by reason.
     evicted: [IntCounter; EvictionReason::ALL.len()],
 }
@@ -90,6 +94,11 @@ impl ListenersMetrics {
                 "Idle connections with an accepted key that were closed because all slots were taken, by listener",
                 &["listener"],
             )?,
+            refusing: exporter.gauges(
+                "nearhead_refusing_connections",
+                "1 while new connections are refused because all workers are overloaded, 0 otherwise, by listener",
+                &["listener"],
+            )?,
         })
     }
 
@@ -100,6 +109,7 @@ impl ListenersMetrics {
             strangers: open("none"),
             accepted: open("accepted"),
             idle_evicted: self.idle_evicted.with_label_values(&[listener]),
+            refusing: self.refusing.with_label_values(&[listener]),
             evicted: EvictionReason::ALL
                 .map(|reason| self.evicted.with_label_values(&[listener, reason.label()])),
         }
