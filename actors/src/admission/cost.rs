@@ -60,7 +60,7 @@ pub const LARGE_BODY_BYTES: usize = 16 << 10;
 pub(crate) const BODY_BYTE_NANOS: usize = 5;
 
 /// Nanoseconds of work that a look-up of a log query is estimated to take. Tenants are charged for
-/// the time that a query has really taken.
+/// the CPU time that a query has really taken.
 pub(crate) const LOOKUP_NANOS: usize = 50;
 
 /// Nanoseconds of work that a storage key or slot is estimated to take.

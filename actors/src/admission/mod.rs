@@ -1,6 +1,7 @@
 //! Admission: what may be in progress at once, and what happens to work that panics.
 
 mod cost;
+mod cpu_time;
 mod drain_rate;
 mod fair_permits;
 mod fair_queue;
@@ -18,6 +19,7 @@ pub use cost::{CostClass, LARGE_BODY_BYTES};
 pub(crate) use cost::{
     LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REPLY_RETRY_AFTER,
 };
+pub(crate) use cpu_time::CpuTime;
 pub use fair_permits::{FairLimit, FairPermit, FairPermits};
 pub(crate) use fair_queue::{Entry, Ticket};
 pub use memory_level::MemoryLevel;

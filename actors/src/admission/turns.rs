@@ -7,6 +7,7 @@ use tokio::{sync::oneshot, task::yield_now};
 
 use super::{
     cost::BODY_BYTE_NANOS,
+    cpu_time::CpuTime,
     fair_queue::{Entry, Ticket},
     work_queue::{Refuse, Run, Taken, WorkQueue},
 };
@@ -78,14 +79,14 @@ impl Turns {
                 run,
                 share,
             } = taken;
-            let began = Instant::now();
             let Some(run) = run else {
-                content.refuse(self.queue.refusal(share, began));
+                content.refuse(self.queue.refusal(share, Instant::now()));
                 // To write a refusal is work too.
                 yield_now().await;
                 continue;
             };
             running.turn = Some(run);
+            let began = CpuTime::now();
             if content.send(Ok(())).is_err() {
                 running.skip();
                 continue;
@@ -93,8 +94,7 @@ impl Turns {
             // The task that has its turn runs before the sockets are looked at, and this one after.
             yield_now().await;
             if let Some(turn) = running.turn.take() {
-                let now = Instant::now();
-                self.queue.finished(turn, now - began, now);
+                self.queue.finished(turn, began.elapsed(), Instant::now());
             }
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         assert!(matches!(refusal, QueryError::Overloaded { retry_after } if retry_after.is_zero()));
     }
 
-    /// A body is charged for the time that it took, not for its length.
+    /// A body is charged for the CPU time that it took, not for its length.
     #[actix::test]
     async fn a_turn_costs_its_time() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));

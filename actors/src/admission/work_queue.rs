@@ -258,8 +258,9 @@ impl<T: Refuse> WorkQueue<T> {
         })
     }
 
-    /// Records that an item is done, which has really cost this much.
-    pub(crate) fn finished(&self, run: Run, cost: Duration, now: Instant) {
+    /// Records that an item is done, which has really taken this much CPU time. The tenant is
+    /// charged for that. The drain rate is about waits, so it follows the time that has passed.
+    pub(crate) fn finished(&self, run: Run, cpu: Duration, now: Instant) {
         let mut state = self.state.lock();
         let Some(running) = state.end(&run) else {
             return;
@@ -267,7 +268,7 @@ impl<T: Refuse> WorkQueue<T> {
         state.mark(now);
         let ran = now.saturating_duration_since(running.began);
         state.drain.finished(running.cost, ran, running.busy);
-        let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+        let cost = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
         state.queue.finish(run.share, running.cost, cost);
     }
 

@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     admission::{
-        Entry, Expiry, LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse, REPLY_RETRY_AFTER, Refuse,
-        Taken, Ticket, WorkQueue,
+        CpuTime, Entry, Expiry, LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse,
+        REPLY_RETRY_AFTER, Refuse, Taken, Ticket, WorkQueue,
     },
     messages::{QueryError, Reply},
     share::Share,
@@ -319,9 +319,8 @@ impl Handler<RunNext> for PoolActor {
                 run,
                 share,
             } = taken;
-            let began = Instant::now();
             let Some(run) = run else {
-                job.refuse(self.queue.refusal(share, began));
+                job.refuse(self.queue.refusal(share, Instant::now()));
                 continue;
             };
             if job.is_cancelled() {
@@ -329,10 +328,12 @@ impl Handler<RunNext> for PoolActor {
                 self.queue.skipped(run);
                 continue;
             }
-            // This actor has no state that a panic could damage, so it takes the next one, too.
+            // This actor has no state that a panic could damage, so it takes the next one, too. The
+            // tenant is charged for CPU time alone: a query waits for short locks at most. What it
+            // reads is in memory, and calls to upstreams are awaited outside of the pool.
+            let began = CpuTime::now();
             job.run(&self.panics, ctx);
-            let now = Instant::now();
-            self.queue.finished(run, now - began, now);
+            self.queue.finished(run, began.elapsed(), Instant::now());
         }
     }
 }
@@ -364,6 +365,83 @@ mod tests {
             let _ = self.0.lock().recv();
             Ok(())
         }
+    }
+
+    /// Waits for this time, then uses this CPU time, and lists its tenant.
+    struct Uses {
+        waits: Duration,
+        uses: Duration,
+        tenant: &'static str,
+        list: Arc<Mutex<Vec<&'static str>>>,
+        cancel: Cancellation,
+    }
+
+    impl PoolQuery for Uses {
+        type Output = ();
+
+        fn cancellation(&self) -> &Cancellation {
+            &self.cancel
+        }
+
+        fn run(&self) -> Reply<()> {
+            let (_sender, nothing) = mpsc::sync_channel::<()>(0);
+            assert!(nothing.recv_timeout(self.waits).is_err());
+            let began = CpuTime::now();
+            while began.elapsed() < self.uses {
+                std::hint::spin_loop();
+            }
+            self.list.lock().push(self.tenant);
+            Ok(())
+        }
+    }
+
+    /// Of two tenants whose queries take as long, one is charged for less CPU time. It has as many
+    /// turns as that allows, as if its thread had been preempted meanwhile.
+    #[actix::test]
+    async fn tenants_are_charged_for_cpu_time() {
+        const WORK: Duration = Duration::from_millis(10);
+        let pool = Pool::start(1, &Panics::default());
+        let (release, released) = mpsc::sync_channel::<()>(0);
+        let blocks = Runs(Mutex::new(released), Cancellation::default());
+        let blocking = actix::spawn({
+            let pool = pool.clone();
+            async move { pool.run(blocks, Share::default(), WORK, Entry::New).await }
+        });
+        let queue = Arc::clone(&pool.heavy.queue);
+        while queue.usage().taken == 0 {
+            tokio::task::yield_now().await;
+        }
+        let list = Arc::new(Mutex::new(Vec::new()));
+        let mut queries = Vec::new();
+        for (tenant, waits, uses) in [("busy", 0, 50), ("preempted", 50, 0)] {
+            let share = Share::default();
+            for _ in 0..6 {
+                let (pool, list) = (pool.clone(), Arc::clone(&list));
+                let query = Uses {
+                    waits: Duration::from_millis(waits),
+                    uses: Duration::from_millis(uses),
+                    tenant,
+                    list,
+                    cancel: Cancellation::default(),
+                };
+                queries.push(actix::spawn(async move {
+                    pool.run(query, share, WORK, Entry::Again).await
+                }));
+            }
+        }
+        while queue.usage().waiting < queries.len() {
+            tokio::task::yield_now().await;
+        }
+        drop(release);
+        blocking.await.unwrap().unwrap();
+        for query in queries {
+            query.await.unwrap().unwrap();
+        }
+        // All of the other's go before the second one of the tenant that uses the CPU. Charged for
+        // time that passes, they would take turns.
+        let list = list.lock();
+        let busy = list.iter().take(8).filter(|tenant| **tenant == "busy");
+        assert!(busy.count() <= 2, "{list:?}");
     }
 
     /// However many queries come and leave, few messages wait for the threads; and none is missing.
