@@ -22,7 +22,7 @@
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
 //! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
 //! | `keys` | the keys of the configuration while the service runs |
-//! | `tenants` | what keys of a store may do: contracts, and every refusal |
+//! | `tenants` | what keys of a store may do: contracts, shares by weight, and every refusal |
 //! | `units` | what calls cost, in the header of an answer |
 //! | `slow_clients` | clients that send or read too slowly are cut off |
 //! | `replies` | memory of replies that are not read: charged, shared among tenants, given back |

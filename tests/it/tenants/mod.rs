@@ -10,3 +10,4 @@ mod open_sessions;
 pub(crate) mod prepared_store;
 mod refusals;
 mod spoiled;
+mod weights;

@@ -1,0 +1,157 @@
+//! Tenants that keep the pool busy are answered in proportion to their weights.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Condvar, Mutex},
+    thread,
+};
+
+use nearhead_tenants::{limits::TenantLimits, record::KeySettings};
+use serde_json::json;
+
+use super::prepared_store::PreparedStore;
+use crate::harness::{Connection, Server, request, wait_until};
+
+/// Connections of the first tenant of a pair, and of the second. In the order of arrival, the
+/// answers would be as these are. The pool needs 40 ms for the requests of the first one, so its
+/// queue does not run empty while a busy machine keeps the clients from running.
+const CONNECTIONS: [usize; 2] = [40, 80];
+
+/// Answers to each tenant before the count begins, so that both have requests waiting.
+const ANSWERS_BEFORE: usize = 20;
+
+/// Answers to both tenants that are counted.
+const ANSWERS: usize = 320;
+
+/// How often they are counted until the ratio is right. A busy machine may keep all clients of a
+/// tenant from running until its queue is empty: then the tenant rightly gets less. Without fair
+/// sharing, no count is right.
+const COUNTS_MAX: usize = 3;
+
+/// How far the ratio of the answers may be from that of the weights. What the pool has done is
+/// exact to an item of each tenant. But an answer is counted when its client runs: on a busy
+/// machine, a dozen may wait for that when the count begins or ends. In the order of arrival, the
+/// ratio would be 0.5.
+const TOLERANCE: f64 = 1.3;
+
+/// The answers to one tenant.
+#[derive(Default)]
+struct Answers {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    count: usize,
+    is_over: bool,
+}
+
+impl Answers {
+    fn state(&self) -> State {
+        *self.state.lock().unwrap()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is another one, or all is over.
+    fn wait_for_more_than(&self, count: usize) {
+        let state = self.state.lock().unwrap();
+        let waits = |state: &mut State| state.count == count && !state.is_over;
+        drop(self.changed.wait_while(state, waits).unwrap());
+    }
+}
+
+/// Ends the clients, also when the test fails.
+struct Over<'a>(&'a [Answers; 2]);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        for answers in self.0 {
+            answers.change(|state| state.is_over = true);
+        }
+    }
+}
+
+/// Of two tenants that both have requests waiting, one of weight 3 is answered three times as often
+/// as one of weight 1, and one of the same weight as often. The other one has more connections.
+#[test]
+fn answers_go_by_weight() {
+    let mut store = PreparedStore::default();
+    let pairs = [[("three", 3), ("one", 1)], [("even", 1), ("equal", 1)]];
+    for (name, weight) in pairs.into_iter().flatten() {
+        let limits = TenantLimits {
+            weight: NonZeroU32::new(weight).unwrap(),
+            ..TenantLimits::default()
+        };
+        let tenant = store.tenant(name, limits);
+        store.key_of(tenant, name, None, KeySettings::default());
+    }
+    // The pool has one thread, so that the workers have requests ready faster than it answers.
+    let server = store.serve("weights", &["--workers", "2", "--pool-threads", "1"]);
+    for pair in pairs {
+        let expected = f64::from(pair[0].1) / f64::from(pair[1].1);
+        let is_right = |[first, second]: [usize; 2]| {
+            let ratio = first as f64 / second as f64;
+            ratio > expected / TOLERANCE && ratio < expected * TOLERANCE
+        };
+        let counted = contend(&server, pair.map(|(name, _)| name), is_right);
+        let last = *counted.last().unwrap();
+        assert!(is_right(last), "{pair:?} were answered {counted:?} times");
+    }
+}
+
+/// Answers to each of two tenants while both want more, counted again while that is not right.
+fn contend(
+    server: &Server,
+    names: [&str; 2],
+    is_right: impl Fn([usize; 2]) -> bool,
+) -> Vec<[usize; 2]> {
+    // Of the queries that are heavy, this one takes the pool longest for what the workers spend.
+    let slots: Vec<String> = (0..1024).map(|slot| format!("{slot:#x}")).collect();
+    let wanted = json!([{"0xde00000000000000000000000000000000000001": slots}]);
+    let query = request(1, "eth_getStorageValues", &wanted).to_string();
+    let answers = [Answers::default(), Answers::default()];
+    let counts = || [0, 1].map(|at: usize| answers[at].state().count);
+    thread::scope(|scope| {
+        let _over = Over(&answers);
+        for ((name, answers), connections) in names.iter().zip(&answers).zip(CONNECTIONS) {
+            for _ in 0..connections {
+                scope.spawn(|| ask_until_over(server, name, &query, answers));
+            }
+        }
+        wait_until("both are answered", || {
+            counts().iter().all(|count| *count >= ANSWERS_BEFORE)
+        });
+        let mut counted = Vec::new();
+        while counted.len() < COUNTS_MAX && !counted.last().is_some_and(|last| is_right(*last)) {
+            let before = counts();
+            let answered = || [0, 1].map(|at: usize| counts()[at] - before[at]);
+            wait_until("enough is answered", || {
+                answered().iter().sum::<usize>() >= ANSWERS
+            });
+            counted.push(answered());
+        }
+        counted
+    })
+}
+
+/// Sends a request again and again. On a machine that is busy with other tests, some would wait for
+/// too long and are refused: they are sent again when another one of the tenant is answered.
+fn ask_until_over(server: &Server, key: &str, query: &str, answers: &Answers) {
+    let mut client = Connection::open(server.address, &format!("/v3/{key}"));
+    loop {
+        let State { count, is_over } = answers.state();
+        if is_over {
+            return;
+        }
+        match client.post(query).status {
+            200 => answers.change(|state| state.count += 1),
+            503 => answers.wait_for_more_than(count),
+            status => panic!("{key}: {status}"),
+        }
+    }
+}
