@@ -136,6 +136,7 @@ impl ReplyBudget {
         let mut ledger = self.ledger.lock();
         let (has_room, evicted) = ledger.make_room(share, bytes, now);
         let charged = has_room.then(|| ledger.add(share, bytes, now));
+        ledger.counts.refused += u64::from(!has_room);
         drop(ledger);
         evicted.into_iter().for_each(Evict::evict);
         let (tenant, id, progress) = charged.ok_or(REFUSED)?;
@@ -195,8 +196,9 @@ impl ReplyCharge {
             return Ok(());
         }
         let (has_room, evicted) = ledger.make_room(self.share, more, now);
-        if has_room {
-            ledger.grow(self.tenant, self.id, more);
+        match has_room {
+            true => ledger.grow(self.tenant, self.id, more),
+            false => ledger.counts.refused += 1,
         }
         drop(ledger);
         evicted.into_iter().for_each(Evict::evict);
@@ -230,7 +232,7 @@ impl Drop for ReplyCharge {
 
 impl Ledger {
     /// Whether there is room for so many bytes of a tenant, after the replies that are returned are
-    /// ended.
+    /// ended. It does not count the refusal.
     fn make_room(
         &mut self,
         share: Share,
@@ -242,20 +244,17 @@ impl Ledger {
         let mut evicted = Vec::new();
         let is_refused = self.is_memory_short && bytes >= REPLY_BYTES_IF_SHORT;
         if is_refused || bytes > max {
-            self.counts.refused += 1;
             return (false, evicted);
         }
         while self.counts.used.saturating_add(bytes) > max {
             let largest = self.largest(share, bytes);
             let Some((id, taken)) = self.slowest_of(largest) else {
-                self.counts.refused += 1;
                 return (false, evicted);
             };
             // A client that reads keeps its reply, unless that is more than its tenant's share, and
             // the one who asks is within its own.
             let is_for_another = largest != share.id() && self.is_within_share(share, bytes);
             if !is_slow(taken, now) && !is_for_another {
-                self.counts.refused += 1;
                 return (false, evicted);
             }
             evicted.extend(self.remove(largest, id, Some(Reason::Room)));
