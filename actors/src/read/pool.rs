@@ -82,16 +82,41 @@ impl Pool {
         work: Duration,
         entry: Entry,
     ) -> Reply<Q::Output> {
-        let class = match work <= LIGHT_WORK_MAX {
-            true => &self.light,
-            false if self.is_memory_short.load(Ordering::Relaxed) => {
-                return Err(QueryError::Overloaded {
-                    retry_after: REPLY_RETRY_AFTER,
-                });
-            }
-            false => &self.heavy,
+        let class = self.class(work)?;
+        let (reply, mut replied) = oneshot::channel();
+        let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        let job = Box::new(QueuedQuery { query, reply });
+        let ticket = class.queue.push(share, cost, job, Instant::now(), entry)?;
+        let _withdrawn = Withdrawn {
+            queue: &class.queue,
+            ticket,
         };
-        class.run(query, share, work, entry).await
+        class.wake();
+        let reply = loop {
+            let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
+            if let Ok(reply) = waited {
+                break reply;
+            }
+            match class.queue.expire(share, ticket, Instant::now()) {
+                Expiry::Refused(refusal) => return Err(refusal),
+                Expiry::Waits => {}
+                // It runs.
+                Expiry::Gone => break replied.await,
+            }
+        };
+        // A job that is dropped unanswered was cancelled, or the pool has stopped.
+        reply.unwrap_or(Err(QueryError::Cancelled))
+    }
+
+    /// The threads for a query of this work.
+    fn class(&self, work: Duration) -> Reply<&PoolClass> {
+        match work <= LIGHT_WORK_MAX {
+            true => Ok(&self.light),
+            false if self.is_memory_short.load(Ordering::Relaxed) => Err(QueryError::Overloaded {
+                retry_after: REPLY_RETRY_AFTER,
+            }),
+            false => Ok(&self.heavy),
+        }
     }
 
     /// Refuses heavy queries, or no longer.
@@ -132,38 +157,6 @@ impl PoolClass {
                 most: threads,
             },
         }
-    }
-
-    async fn run<Q: PoolQuery>(
-        &self,
-        query: Q,
-        share: Share,
-        work: Duration,
-        entry: Entry,
-    ) -> Reply<Q::Output> {
-        let (reply, mut replied) = oneshot::channel();
-        let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
-        let job = Box::new(QueuedQuery { query, reply });
-        let ticket = self.queue.push(share, cost, job, Instant::now(), entry)?;
-        let _withdrawn = Withdrawn {
-            queue: &self.queue,
-            ticket,
-        };
-        self.wake();
-        let reply = loop {
-            let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
-            if let Ok(reply) = waited {
-                break reply;
-            }
-            match self.queue.expire(share, ticket, Instant::now()) {
-                Expiry::Refused(refusal) => return Err(refusal),
-                Expiry::Waits => {}
-                // It runs.
-                Expiry::Gone => break replied.await,
-            }
-        };
-        // A job that is dropped unanswered was cancelled, or the pool has stopped.
-        reply.unwrap_or(Err(QueryError::Cancelled))
     }
 
     /// Has a thread take the next item.
