@@ -2,6 +2,8 @@
 //! one, and what is left of it when it ends.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -41,6 +43,17 @@ struct Outcome {
 }
 
 impl World {
+    /// Worlds of these slownesses and costs, with a few threads that are asked for too much.
+    fn any(slowness: Range<u64>, cost: Range<u64>) -> impl Strategy<Value = Self> {
+        let parts = (1..5_usize, slowness, 2..11_u64, cost);
+        parts.prop_map(|(threads, slowness, load, cost)| Self {
+            threads,
+            slowness,
+            load,
+            cost,
+        })
+    }
+
     /// Milliseconds that an item of this estimate really takes.
     fn takes(&self, cost: u64) -> u32 {
         u32::try_from((cost * self.slowness).div_ceil(100))
@@ -114,8 +127,9 @@ impl World {
         outcome
     }
 
-    /// What holds for items of every length.
-    fn check(&self, outcome: &Outcome) -> Result<(), TestCaseError> {
+    /// Checks what holds for items of every length. Returns the time from the end of the flood
+    /// until nothing of it waits, and what the last refusal said.
+    fn check(&self, outcome: &Outcome) -> Result<(Duration, Duration), TestCaseError> {
         // The other tenant waits for what runs, for one item of the flood at most, and for its own
         // items that have come meanwhile.
         let item = self.takes(self.cost);
@@ -129,7 +143,8 @@ impl World {
         let done = outcome.flood_done * u64::from(item);
         prop_assert!(done + others >= busy * 95 / 100, "{:?}", outcome);
         prop_assert!(outcome.flood_refused > 0);
-        Ok(())
+        let emptied = Duration::from_millis(outcome.emptied.unwrap().into());
+        Ok((emptied, outcome.retry_after.unwrap()))
     }
 }
 
@@ -137,25 +152,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_flood_delays_itself_alone(
-        threads in 1..5_usize,
-        slowness in 20..400_u64,
-        load in 2..11_u64,
-        cost in 1..31_u64,
-    ) {
-        let world = World { threads, slowness, load, cost };
+    fn a_flood_delays_itself_alone(world in World::any(20..400, 1..31)) {
         let outcome = world.run();
-        world.check(&outcome)?;
+        let (emptied, said) = world.check(&outcome)?;
         prop_assert!(outcome.flood_wait_max <= QUEUE_WAIT_MAX, "{:?}", outcome);
-        let emptied = Duration::from_millis(outcome.emptied.unwrap().into());
         prop_assert!(emptied <= Duration::from_secs(1), "{:?}", outcome);
         // Of larger items, too few wait to say whether the queue stands.
-        if world.takes(cost) <= 10 {
+        if world.takes(world.cost) <= 10 {
             // It stands, so it is refused at the target. When the flood ends, so does its queue:
             // about when the last refusal said, which may have given a part to the other tenant.
             let slack = Duration::from_millis(50);
             prop_assert!(outcome.flood_wait_max <= QUEUE_TARGET + slack, "{:?}", outcome);
-            let said = outcome.retry_after.unwrap();
             prop_assert!(said <= emptied * 4 + slack, "{:?}", outcome);
             prop_assert!(emptied <= said * 2 + slack, "{:?}", outcome);
         }
@@ -163,21 +170,13 @@ proptest! {
 
     /// Items that take longer than anything may wait, and than the rate is measured.
     #[test]
-    fn a_flood_of_long_items_does_too(
-        threads in 1..5_usize,
-        slowness in 50..200_u64,
-        load in 2..11_u64,
-        cost in 1_000..2_000_u64,
-    ) {
-        let world = World { threads, slowness, load, cost };
+    fn a_flood_of_long_items_does_too(world in World::any(50..200, 1_000..2_000)) {
         let outcome = world.run();
-        world.check(&outcome)?;
+        let (emptied, said) = world.check(&outcome)?;
         // One of its items runs, and one waits, or as many as are done in the longest wait.
-        let item = Duration::from_millis(world.takes(cost).into());
-        let emptied = Duration::from_millis(outcome.emptied.unwrap().into());
+        let item = Duration::from_millis(world.takes(world.cost).into());
         prop_assert!(emptied <= 2 * item + QUEUE_WAIT_MAX, "{:?}", outcome);
         // Half of the threads may be the other tenant's.
-        let said = outcome.retry_after.unwrap();
         prop_assert!(said <= 4 * item + 2 * QUEUE_WAIT_MAX, "{:?}", outcome);
     }
 
