@@ -21,6 +21,7 @@
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
 //! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`share`] | a tenant as the queues know it: which one, and its weight | `crate::`, `tokio`, `actix`, `serde_json` |
+//! | [`thread_priority`] | the priority of a thread | `crate::`, `tokio`, `actix`, `serde_json` |
 //! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 
 pub mod admission;
@@ -38,4 +39,5 @@ pub mod source;
 mod test_chain;
 #[cfg(test)]
 mod test_wait;
+pub mod thread_priority;
 pub mod upstream;

@@ -15,6 +15,7 @@ use super::{
     access_log::AccessEntry,
     body::{close_after, drain, read_body},
     entry::Denied,
+    large_bodies::LargeBodies,
     refusal::{refuse, refuse_body},
     request_actor::RequestActor,
     worker_state::WorkerState,
@@ -78,13 +79,21 @@ impl WorkerState {
             let again = self.admit_json(request, connection, key, now, access);
             admitted = again.map_err(Denied::response)?;
         }
-        let dispatcher = Rc::clone(&self.dispatcher);
-        let answer = async move { dispatcher.answer(&admitted, &body, now, None).await };
-        let receiver = RequestActor::answer(answer, access.span());
-        let answer = match unless_gone(receiver, connection).await {
-            Some(Ok(answer)) => answer,
-            // The dispatcher answers panics itself, so this is a worker that stops.
-            Some(Err(_)) => Answer::error(NULL_ID, &RpcError::Unavailable),
+        let span = access.span();
+        let answer = if LargeBodies::has(&body) {
+            let answer = self.large_bodies.answer(admitted, body, now, span);
+            // Boxed, so that a request with a small body does not carry the future's state.
+            unless_gone(Box::pin(answer), connection).await
+        } else {
+            let dispatcher = Rc::clone(&self.dispatcher);
+            let answer = async move { dispatcher.answer(&admitted, &body, now, None).await };
+            let answered = RequestActor::answer(answer, span);
+            unless_gone(answered, connection).await.map(Result::ok)
+        };
+        let answer = match answer {
+            Some(Some(answer)) => answer,
+            // The dispatcher answers panics itself, so this is a thread that stops.
+            Some(None) => Answer::error(NULL_ID, &RpcError::Unavailable),
             None => {
                 access.is_abandoned = true;
                 let gone = HttpResponse::new(StatusCode::REQUEST_TIMEOUT);

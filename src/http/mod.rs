@@ -12,6 +12,7 @@
 //! | `entry` | lets requests and handshakes in |
 //! | `json_rpc` | answers JSON-RPC that is posted |
 //! | `request_actor` | one request's work as an actor |
+//! | `large_bodies` | answers large bodies on a thread of their own |
 //! | `open_session`, `handshake` | open a WebSocket session |
 //! | `probes` | health and readiness, without details |
 //! | `body` | reads a request's body within its bounds |
@@ -28,6 +29,7 @@ mod credentials;
 mod entry;
 mod handshake;
 mod json_rpc;
+mod large_bodies;
 mod open_session;
 mod probes;
 mod refusal;

@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 
 use crate::rpc::Answer;
 
-/// Computes one answer, on the arbiter of the worker that read the request.
+/// Computes one answer, on the arbiter of the worker that read the request or of its large bodies.
 ///
 /// When the client goes away, the receiver of the answer is dropped, and all work for the answer
 /// with it.
@@ -29,8 +29,17 @@ impl RequestActor {
         span: Span,
     ) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        Self(Some((Box::pin(work), sender, span))).start();
+        Self::send_answer(work, sender, span);
         receiver
+    }
+
+    /// The same with this sender, whose receiver may be on another thread.
+    pub(super) fn send_answer(
+        work: impl Future<Output = Answer> + 'static,
+        sender: oneshot::Sender<Answer>,
+        span: Span,
+    ) {
+        Self(Some((Box::pin(work), sender, span))).start();
     }
 }
 

@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use actix::Addr;
 use bytes::Bytes;
-use nearhead_actors::{head_tracker::HeadTracker, read::ReadResources, readiness::Readiness};
+use nearhead_actors::{
+    head_tracker::HeadTracker,
+    read::{ReadResources, Worker},
+    readiness::Readiness,
+};
 
 use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
     access::{Access, GuessThrottle, SessionCaps},
     limits,
     metrics::Metrics,
-    tenants::{StoreState, TenantsActor},
+    rpc::Dispatcher,
+    tenants::{StoreState, TenantsActor, UsageMeter},
 };
 
 /// Everything that the workers of one service share; cloning shares it.
@@ -39,6 +44,20 @@ pub struct ServerState {
     pub session_caps: SessionCaps,
     /// The pointer to the current snapshot, and what `/ready` answers.
     pub readiness: Readiness,
+}
+
+impl ServerState {
+    /// A dispatcher for the current thread, on which its read actors start.
+    pub(super) fn dispatcher(&self, usage: UsageMeter) -> Dispatcher {
+        Dispatcher {
+            readiness: self.readiness.clone(),
+            worker: Worker::start(&self.reads),
+            metrics: self.metrics.clone(),
+            usage,
+            logs_deadline: self.settings.logs_deadline,
+            openrpc: self.openrpc.clone(),
+        }
+    }
 }
 
 /// Options of the server.

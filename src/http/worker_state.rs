@@ -2,9 +2,10 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use nearhead_actors::read::Worker;
-
-use super::{access_log::RequestIds, compression::Compression, server_state::ServerState};
+use super::{
+    access_log::RequestIds, compression::Compression, large_bodies::LargeBodies,
+    server_state::ServerState,
+};
 use crate::{
     access::TokenCache,
     connections::{BodyBudget, Watch},
@@ -18,6 +19,7 @@ use crate::{
 pub(super) struct WorkerState {
     pub(super) server: ServerState,
     pub(super) dispatcher: Rc<Dispatcher>,
+    pub(super) large_bodies: LargeBodies,
     pub(super) compression: Compression,
     pub(super) bodies: BodyBudget,
     pub(super) ids: RequestIds,
@@ -31,18 +33,8 @@ pub(super) struct WorkerState {
 impl WorkerState {
     /// Starts the worker's actors on the current thread, whose connections `watch` watches.
     pub(super) fn start(server: &ServerState, watch: Rc<Watch>) -> Self {
-        let usage = match &server.tenants {
-            Some(tenants) => UsageMeter::start(tenants.clone()),
-            None => UsageMeter::default(),
-        };
-        let dispatcher = Dispatcher {
-            readiness: server.readiness.clone(),
-            worker: Worker::start(&server.reads),
-            metrics: server.metrics.clone(),
-            usage: usage.clone(),
-            logs_deadline: server.settings.logs_deadline,
-            openrpc: server.openrpc.clone(),
-        };
+        let usage = UsageMeter::start_for(server.tenants.as_ref());
+        let dispatcher = server.dispatcher(usage.clone());
         let hub = Hub::new(server.metrics.clone());
         FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));
         Self {
@@ -57,6 +49,7 @@ impl WorkerState {
             ),
             hub,
             dispatcher: Rc::new(dispatcher),
+            large_bodies: LargeBodies::new(server),
             compression: Compression::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),

@@ -22,7 +22,8 @@ use crate::{
 /// worker uses 50,000 keys a second, and what it hands over is in memory up to three times.
 const HAND_OVER: Duration = Duration::from_millis(250);
 
-/// What one worker has counted; cloning shares it. Nobody else touches it, so counting takes no
+/// What one worker, or the thread of its large bodies, has counted; cloning shares it. Nobody else
+/// touches it, so counting takes no
 /// lock.
 #[derive(Clone, Debug, Default)]
 pub struct UsageMeter(Rc<MeterState>);
@@ -36,7 +37,7 @@ struct MeterState {
 
 impl UsageMeter {
     /// A meter whose counts are handed to `tenants` four times a second.
-    pub(crate) fn start(tenants: Addr<TenantsActor>) -> Self {
+    fn start(tenants: Addr<TenantsActor>) -> Self {
         let this = Self::default();
         let state = Rc::downgrade(&this.0);
         every(HAND_OVER, state.clone(), move |_| {
@@ -45,6 +46,11 @@ impl UsageMeter {
             }
         });
         this
+    }
+
+    /// A meter whose counts `tenants` gets, or nobody.
+    pub(crate) fn start_for(tenants: Option<&Addr<TenantsActor>>) -> Self {
+        tenants.map_or_else(Self::default, |tenants| Self::start(tenants.clone()))
     }
 
     /// Counts one request. It is not inlined, so that its cost can be counted as well

@@ -156,6 +156,55 @@ fn a_flooding_neighbour_costs_another_key_no_answers() {
     }
 }
 
+/// Clients that send large bodies, all of which fit into the bytes that one tenant may have.
+const LARGE_CLIENTS: usize = 128;
+
+/// Cheap requests meanwhile, one after the other, and how often.
+const CHEAP: usize = 100;
+const ROUNDS: usize = 4;
+
+/// One key floods with large bodies: another key's cheap requests, on the same worker, wait for few
+/// of them to be parsed.
+#[test]
+fn cheap_requests_do_not_wait_for_large_bodies() {
+    let options = ["--workers", "1", "--api-key", "flood=flood-key"];
+    let server = Server::start(&[&STILL[..], &options].concat());
+    let flood = request("eth_getLogs", &large_filter());
+    let cheap = request("eth_chainId", &json!([]));
+    let waiting = || server.metric("nearhead_queue_items{class=\"bodies\"}");
+    let parsed = || server.metric("nearhead_queue_taken_total{class=\"bodies\"}");
+    let is_over = AtomicBool::new(false);
+    let mut client = server.connect();
+    thread::scope(|scope| {
+        for _ in 0..LARGE_CLIENTS {
+            scope.spawn(|| {
+                let mut client = Connection::open(server.address, "/v3/flood-key");
+                while !is_over.load(Ordering::Relaxed) {
+                    let status = client.post(&flood).status;
+                    assert!(matches!(status, 200 | 503), "{status}");
+                }
+            });
+        }
+        wait_until("the flood is there", || waiting() >= 16.0);
+        // The clients of the flood take the cores of this test too, so the best of some rounds
+        // counts.
+        let rounds = (0..ROUNDS).map(|_| {
+            let before = parsed();
+            for _ in 0..CHEAP {
+                check("cheap", &client.post(&cheap).status, &200);
+            }
+            parsed() - before
+        });
+        let fewest = rounds.fold(f64::INFINITY, f64::min);
+        let is_flooded = waiting() >= 1.0;
+        is_over.store(true, Ordering::Relaxed);
+        assert!(is_flooded, "the flood has gone on");
+        // Where a worker parses the bodies itself, each request waits for one at least.
+        let bound = CHEAP as f64 / 2.0;
+        assert!(fewest <= bound, "{fewest} were parsed meanwhile");
+    });
+}
+
 /// A batch holds permits only for the item in progress, so it may need more in total than exist.
 #[test]
 fn a_batch_may_need_more_permits_in_total_than_exist() {

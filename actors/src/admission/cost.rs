@@ -13,7 +13,8 @@ pub enum CostClass {
     Measured,
 }
 
-/// Requests of class [`CostClass::Cheap`] in progress on one worker. Each takes as long as the
+/// Requests of class [`CostClass::Cheap`] in progress on one worker, and as many in its large
+/// bodies. Each takes as long as the
 /// worker needs to get to it, so more would only wait here instead of in their sockets.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 

@@ -1,5 +1,5 @@
-//! Turns on a worker's thread: large bodies are parsed one at a time, and everything else has its
-//! turn in between.
+//! Turns on one thread: large bodies are parsed one at a time, and everything else has its turn in
+//! between.
 
 use std::{cell::Cell, rc::Rc, sync::Arc, time::Instant};
 
@@ -16,11 +16,12 @@ use crate::{
     share::Share,
 };
 
-/// The turns of one worker; clones share them.
+/// The turns of one thread; clones share them.
 ///
-/// To parse a body of a hundred kilobytes takes as long as to answer some dozen cheap requests. Of
-/// those that have arrived at once, each waits here until the worker has looked at its sockets
-/// again, and tenants share the turns.
+/// To parse a body of a hundred kilobytes takes as long as to answer some dozen cheap requests.
+/// Bodies that are posted have a thread of their own, beside their worker's. Messages of sessions
+/// are parsed by the worker: of those that have arrived at once, each waits here until it has
+/// looked at its sockets again. Tenants share the turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     queue: Arc<TurnQueue>,
@@ -45,7 +46,7 @@ impl Turns {
         }
     }
 
-    /// Waits until a body of this many bytes has its turn. It must be called on the worker's
+    /// Waits until a body of this many bytes has its turn. It must be called on the thread's
     /// arbiter.
     ///
     /// # Errors

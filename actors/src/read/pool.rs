@@ -19,6 +19,7 @@ use crate::{
     },
     messages::{QueryError, Reply},
     share::Share,
+    thread_priority,
 };
 
 /// The threads for large queries; clones share them.
@@ -147,7 +148,7 @@ impl PoolClass {
             queue: Arc::clone(&queue),
             panics: panics.clone(),
             class,
-            niceness: usual_niceness() + niceness,
+            niceness: thread_priority::niceness() + niceness,
         };
         Self {
             threads: SyncArbiter::start(threads, move || actor.clone()),
@@ -275,28 +276,11 @@ pub(crate) struct PoolActor {
     niceness: i32,
 }
 
-/// The niceness of this thread.
-fn usual_niceness() -> i32 {
-    // Unknown only to a process that may not even see itself.
-    rustix::process::getpriority_process(None).unwrap_or(0)
-}
-
 impl Actor for PoolActor {
     type Context = SyncContext<Self>;
 
     fn started(&mut self, _: &mut SyncContext<Self>) {
-        // On other systems niceness belongs to the process as a whole.
-        #[cfg(target_os = "linux")]
-        {
-            // Where this fails, only latencies are worse, or a list of threads is.
-            if let Err(error) = rustix::process::setpriority_process(None, self.niceness) {
-                tracing::debug!(%error, "the priority of a pool thread was not set");
-            }
-            let name = std::ffi::CString::new(self.class).unwrap_or_default();
-            if let Err(error) = rustix::thread::set_name(&name) {
-                tracing::debug!(%error, "a pool thread was not named");
-            }
-        }
+        thread_priority::set(self.class, self.niceness);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The read actors of one worker.
+//! The read actors of one worker, or of the thread of its large bodies.
 
 use actix::{Addr, Supervisor};
 

@@ -1,0 +1,126 @@
+//! Large bodies are parsed and answered on a thread of their own.
+
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
+
+use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
+use bytes::Bytes;
+use nearhead_actors::{admission::LARGE_BODY_BYTES, thread_priority};
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use super::{request_actor::RequestActor, server_state::ServerState};
+use crate::{
+    access::{ActiveKey, Now},
+    rpc::{Answer, Dispatcher},
+    tenants::UsageMeter,
+};
+
+/// Answers the large bodies that one worker has read.
+///
+/// To parse a body takes up to 2 ns a byte, as long as dozens of cheap requests. A worker that does
+/// it has them wait, however the bodies share their turns. So it only reads large bodies, and
+/// passes them to a thread with a lower priority, which has a dispatcher and read actors of its
+/// own. The thread starts with the first large body.
+pub(super) struct LargeBodies {
+    server: ServerState,
+    thread: OnceCell<BodyThread>,
+}
+
+struct BodyThread {
+    arbiter: Arbiter,
+    actor: Addr<LargeBodyActor>,
+}
+
+/// By how much the priority of the thread is lower than that of its worker: as that of the pool's
+/// threads for light queries.
+const NICENESS: i32 = 5;
+
+impl LargeBodies {
+    /// Those of one worker.
+    pub(super) fn new(server: &ServerState) -> Self {
+        Self {
+            server: server.clone(),
+            thread: OnceCell::new(),
+        }
+    }
+
+    /// Whether a body is large.
+    pub(super) fn has(body: &[u8]) -> bool {
+        body.len() >= LARGE_BODY_BYTES
+    }
+
+    /// Answers a body; `None` if the thread has stopped. Dropping the future ends the work.
+    pub(super) async fn answer(
+        &self,
+        key: Arc<ActiveKey>,
+        body: Bytes,
+        now: Now,
+        span: Span,
+    ) -> Option<Answer> {
+        let (answer, answered) = oneshot::channel();
+        let message = AnswerBody {
+            key,
+            body,
+            now,
+            span,
+            answer,
+        };
+        let thread = self.thread.get_or_init(|| BodyThread::start(&self.server));
+        thread.actor.send(message).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+impl BodyThread {
+    fn start(server: &ServerState) -> Self {
+        let arbiter = Arbiter::new();
+        let server = server.clone();
+        let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
+            thread_priority::set("bodies", thread_priority::niceness() + NICENESS);
+            let usage = UsageMeter::start_for(server.tenants.as_ref());
+            LargeBodyActor(Rc::new(server.dispatcher(usage)))
+        });
+        Self { arbiter, actor }
+    }
+}
+
+impl Drop for BodyThread {
+    fn drop(&mut self) {
+        self.arbiter.stop();
+    }
+}
+
+/// Answers bodies on its thread.
+struct LargeBodyActor(Rc<Dispatcher>);
+
+impl Actor for LargeBodyActor {
+    type Context = Context<Self>;
+}
+
+/// Answer a body. The work ends when the receiver is dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct AnswerBody {
+    key: Arc<ActiveKey>,
+    body: Bytes,
+    now: Now,
+    span: Span,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Handler<AnswerBody> for LargeBodyActor {
+    type Result = ();
+
+    fn handle(&mut self, message: AnswerBody, _: &mut Context<Self>) {
+        let dispatcher = Rc::clone(&self.0);
+        let AnswerBody {
+            key,
+            body,
+            now,
+            span,
+            answer,
+        } = message;
+        let work = async move { dispatcher.answer(&key, &body, now, None).await };
+        RequestActor::send_answer(work, answer, span);
+    }
+}
