@@ -367,8 +367,8 @@ options! {
     "log-format" log_format: LogFormat = LogFormat::Text,
         "FORMAT", "text or json", parsed;
     /// What is logged: a level, or directives in the syntax of tracing-subscriber's EnvFilter
-    "log-filter" log_filter: String = "info,actix_server=warn".to_owned(),
-        "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn",
+    "log-filter" log_filter: String = "info".to_owned(),
+        "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,hyper=warn",
         log_filter;
 }
 

@@ -103,7 +103,7 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
             &["--log-filter", "a=b=c"],
             &[],
             None,
-            r#"--log-filter "a=b=c": expected a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,actix_server=warn"#,
+            r#"--log-filter "a=b=c": expected a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,hyper=warn"#,
         ),
         (
             &["--api-key", "sw ordfish"],
