@@ -82,19 +82,20 @@ pub(crate) const TURNS_OF_REQUEST: usize = 4;
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Time for which all workers may be overloaded, and a connection wait for them, before new ones
-/// are refused: long enough for a burst.
-pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_millis(250);
+/// are refused: long enough for a burst, and for a machine that is busy with other work.
+pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Time for which connections may wait in the kernel's queue, the first of them never the last,
-/// before new ones are refused. Those who wait may have left already.
-pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(500);
+/// before new ones are refused: thousands of clients that reconnect at once get in before. After
+/// that, those who wait may have left already.
+pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Time for which connections have to be accepted again after they were refused until the overload
 /// counts as ended.
 pub(crate) const RELAPSE_MAX: Duration = Duration::from_secs(5);
 
 /// `OVERLOAD_PATIENCE` until then.
-pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Pause after connections could not be accepted, for example because no file descriptor is left.
 pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(500);

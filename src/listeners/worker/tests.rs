@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    hint,
     io::{ErrorKind::WouldBlock, Read as _, Write as _},
     net::{Ipv4Addr, TcpListener},
     thread,
@@ -41,7 +42,10 @@ fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
             let mut byte = [0];
             while let Ok(1) = stream.read(&mut byte).await {
                 // The worker can do nothing else meanwhile.
-                thread::sleep(work);
+                let began = Instant::now();
+                while began.elapsed() < work {
+                    hint::spin_loop();
+                }
                 if stream.write_all(&byte).await.is_err() {
                     break;
                 }
