@@ -20,7 +20,6 @@ use std::{
 
 use actix::Arbiter;
 use actix_web::rt;
-use prometheus::IntGauge;
 use socket2::SockRef;
 use tokio::{
     sync::{Notify, mpsc::error::TrySendError},
@@ -31,8 +30,11 @@ use super::{
     stopping::{Ended, Stopping},
     worker::WorkerHandle,
 };
-use crate::limits::{
-    ACCEPT_ERROR_PAUSE, OVERLOAD_PATIENCE, QUEUE_PATIENCE, RELAPSE_MAX, RELAPSE_PATIENCE,
+use crate::{
+    limits::{
+        ACCEPT_ERROR_PAUSE, OVERLOAD_PATIENCE, QUEUE_PATIENCE, RELAPSE_MAX, RELAPSE_PATIENCE,
+    },
+    metrics::ListenerMetrics,
 };
 
 /// Accepts the connections of one server.
@@ -41,8 +43,7 @@ pub(super) struct Acceptor {
     /// Connections that may wait in the kernel's queue.
     pub(super) backlog: i32,
     pub(super) workers: Workers,
-    /// 1 while connections are refused.
-    pub(super) refusing: IntGauge,
+    pub(super) metrics: ListenerMetrics,
 }
 
 /// The workers of a server.
@@ -80,8 +81,8 @@ impl Acceptor {
         loop {
             match self.accept_until_overloaded(patience).await {
                 Ok(accepted_for) => {
-                    // An overload that has not ended is told soon.
-                    let is_new = accepted_for >= RELAPSE_MAX;
+                    // An overload that goes on is told once.
+                    let is_new = patience == OVERLOAD_PATIENCE || accepted_for >= RELAPSE_MAX;
                     self.refuse_until_there_is_room(is_new).await;
                     patience = RELAPSE_PATIENCE;
                 }
@@ -93,8 +94,8 @@ impl Acceptor {
         }
     }
 
-    /// Gives connections to workers. Once all workers are overloaded, returns for how long they were
-    /// not.
+    /// Gives connections to workers. Once all workers are overloaded, returns for how long
+    /// connections were accepted.
     async fn accept_until_overloaded(&mut self, patience: Duration) -> io::Result<Duration> {
         // A new one each time: what is known of the old one's readiness ends with its queue.
         let listener = rt::net::TcpListener::from_std(self.listener.try_clone()?)?;
@@ -132,7 +133,7 @@ impl Acceptor {
         if let Err(error) = socket.shutdown(Shutdown::Both) {
             tracing::warn!(%error, "connections cannot be refused");
         }
-        self.refusing.set(1);
+        self.metrics.refusing.set(1);
         if is_new {
             tracing::warn!(
                 "more is asked than the workers can answer: new connections are refused until \
@@ -144,7 +145,7 @@ impl Acceptor {
             tracing::error!(%error, "connections cannot be accepted");
             time::sleep(ACCEPT_ERROR_PAUSE).await;
         }
-        self.refusing.set(0);
+        self.metrics.refusing.set(0);
     }
 }
 

@@ -140,7 +140,7 @@ impl HttpServer {
                 took,
                 next: 0,
             },
-            refusing: self.metrics.of_listener(self.shape.listener).refusing,
+            metrics: self.metrics.of_listener(self.shape.listener),
         };
         acceptor.start(stopping, ended)?;
         Ok(stop)

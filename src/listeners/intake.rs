@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::limits::{INTAKE_MAX, TURNS_TIME_MAX};
 
-/// How many connections one worker takes at a turn of its event loop.
+/// How many connections one worker takes at a time.
 ///
-/// A turn goes once through all connections that are ready, so it takes as long as a request waits
-/// for the worker. After a turn that took too long, a worker takes no connection, and after the next
-/// short one, a single one; from then on, twice as many each time. So a crowd that connects at once
-/// does not slow down those that are connected already by more than that.
+/// A turn goes once through all connections that are ready, and a cheap request takes a few turns.
+/// After turns that took too long, a worker takes no connection, and after the next short ones, a
+/// single one; from then on, twice as many each time. So a crowd that connects at once does not
+/// slow down those that are connected already by more than that.
 #[derive(Debug)]
 pub(super) struct Intake {
     next: usize,
@@ -21,9 +21,9 @@ impl Intake {
         Self { next: INTAKE_MAX }
     }
 
-    /// How many connections to take after a turn that took this long.
-    pub(super) fn after(&mut self, turn: Duration) -> usize {
-        if turn > TURNS_TIME_MAX {
+    /// How many connections to take after turns that took this long.
+    pub(super) fn after(&mut self, turns: Duration) -> usize {
+        if turns > TURNS_TIME_MAX {
             self.next = 1;
             return 0;
         }
@@ -42,7 +42,7 @@ mod tests {
         let mut intake = Intake::new();
         let short = TURNS_TIME_MAX;
         let long = TURNS_TIME_MAX + Duration::from_micros(1);
-        for (turn, expected) in [
+        for (turns, expected) in [
             (short, INTAKE_MAX),
             (short, INTAKE_MAX),
             (long, 0),
@@ -60,7 +60,7 @@ mod tests {
             (short, INTAKE_MAX),
             (short, INTAKE_MAX),
         ] {
-            assert_eq!(intake.after(turn), expected);
+            assert_eq!(intake.after(turns), expected);
         }
     }
 }

@@ -12,11 +12,12 @@ use tokio::{
 };
 
 use super::*;
+use crate::metrics::{ListenerKind, Metrics};
 
 /// An acceptor, and its workers as it sees them.
 struct Scene {
     address: SocketAddr,
-    refusing: IntGauge,
+    metrics: ListenerMetrics,
     queues: Vec<Receiver<TcpStream>>,
     overloaded: Vec<Arc<AtomicBool>>,
     took: Arc<Notify>,
@@ -44,7 +45,7 @@ impl Scene {
             connections,
             is_overloaded: Arc::clone(overloaded),
         });
-        let refusing = IntGauge::new("refusing", "refusing").unwrap();
+        let metrics = Metrics::new([]).unwrap().of_listener(ListenerKind::Public);
         let acceptor = Acceptor {
             listener: again.into(),
             backlog: 16,
@@ -53,11 +54,11 @@ impl Scene {
                 took: Arc::clone(&took),
                 next: 0,
             },
-            refusing: refusing.clone(),
+            metrics: metrics.clone(),
         };
         Self {
             address,
-            refusing,
+            metrics,
             queues,
             overloaded,
             took,
@@ -83,8 +84,8 @@ impl Scene {
     }
 
     async fn until_refusing(&self, refusing: bool) {
-        while self.refusing.get() != i64::from(refusing) {
-            time::sleep(Duration::from_millis(1)).await;
+        while self.metrics.refusing.get() != i64::from(refusing) {
+            task::yield_now().await;
         }
     }
 }
@@ -105,7 +106,7 @@ async fn workers_get_connections_in_turn_and_wait_for_those_without_room() {
         }
         // It had to wait until one of them had room.
         assert_eq!(scene.take(0).await, from[4]);
-        assert_eq!(scene.refusing.get(), 0);
+        assert_eq!(scene.metrics.refusing.get(), 0);
     })
     .await;
 }

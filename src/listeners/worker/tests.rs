@@ -109,14 +109,14 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
         if worker.connections.try_send(server).is_ok() {
             idle.push(client);
         }
-        time::sleep(Duration::from_millis(1)).await;
+        task::yield_now().await;
     }
     for (ended, asking) in busy {
         ended.store(true, Ordering::Relaxed);
         asking.join().unwrap();
     }
     while worker.is_overloaded.load(Ordering::Relaxed) {
-        time::sleep(Duration::from_millis(1)).await;
+        task::yield_now().await;
     }
     ask(idle.last().unwrap());
     stop.stop(false).await;
