@@ -14,8 +14,8 @@ pub enum CostClass {
 }
 
 /// Requests of class [`CostClass::Cheap`] in progress on one worker, and as many in its large
-/// bodies. Each takes as long as the
-/// worker needs to get to it, so more would only wait here instead of in their sockets.
+/// bodies. Each takes as long as the worker needs to get to it, so more would only wait here
+/// instead of in their sockets.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 
 /// Requests of class [`CostClass::Measured`] in progress on all workers, which tenants share: as

@@ -11,7 +11,7 @@ use tokio::{
     task::{self, JoinHandle, LocalSet},
 };
 
-use super::*;
+use super::{super::bind, *};
 use crate::metrics::{ListenerKind, Metrics};
 
 /// An acceptor, and its workers as it sees them.
@@ -27,16 +27,11 @@ struct Scene {
 impl Scene {
     /// Workers whose queues are this long.
     fn new(workers: usize, room: usize) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        listener.listen(16).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from(listener);
         let address = listener.local_addr().unwrap();
-        // As `bind` does, so that the port survives.
-        let again = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let again = again.unwrap();
-        again.set_reuse_address(true).unwrap();
-        drop(listener);
-        again.bind(&address.into()).unwrap();
-        again.listen(16).unwrap();
-        again.set_nonblocking(true).unwrap();
         let (senders, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(room)).unzip();
         let overloaded: Vec<Arc<AtomicBool>> = (0..workers).map(|_| Arc::default()).collect();
         let took = Arc::new(Notify::new());
@@ -47,7 +42,7 @@ impl Scene {
         });
         let metrics = Metrics::new([]).unwrap().of_listener(ListenerKind::Public);
         let acceptor = Acceptor {
-            listener: again.into(),
+            listener,
             backlog: 16,
             workers: Workers {
                 handles: handles.collect(),
