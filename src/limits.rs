@@ -69,9 +69,9 @@ pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 /// clients.
 pub(crate) const BACKLOG: i32 = 2_048;
 
-/// Connections that a worker takes at a turn of its event loop, and that may wait for that: more
-/// would delay the requests of the others.
-pub(crate) const INTAKE_MAX: usize = 64;
+/// Connections that a worker takes at a time, and that may wait for that: more would delay the
+/// requests of the others.
+pub(crate) const INTAKE_MAX: usize = 16;
 
 /// Turns of a worker's event loop that a cheap request takes: it is read, checked, answered and
 /// written.
@@ -81,9 +81,16 @@ pub(crate) const TURNS_OF_REQUEST: usize = 4;
 /// overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
+/// Open connections up to which a worker takes further ones however busy it is: with a few, it
+/// answers fewer requests, because it has fewer of them at a turn.
+pub(crate) const BUSY_CONNECTIONS_MIN: usize = 64;
+
+/// Long turns of a worker with less than that between them belong to one overload.
+pub(crate) const OVERLOAD_MEMORY: Duration = Duration::from_millis(500);
+
 /// Time for which all workers may be overloaded, and a connection wait for them, before new ones
 /// are refused: long enough for a burst, and for a machine that is busy with other work.
-pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time for which connections may wait in the kernel's queue, the first of them never the last,
 /// before new ones are refused: thousands of clients that reconnect at once get in before. After
@@ -96,6 +103,16 @@ pub(crate) const RELAPSE_MAX: Duration = Duration::from_secs(5);
 
 /// `OVERLOAD_PATIENCE` until then.
 pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Time for which a worker has to keep up with its work before connections are let in again.
+pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
+
+/// Pause between two looks at that.
+pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
+
+/// Time for which connections are then let in on trial, some at first, twice as many each time. If
+/// there are fewer, they are accepted as usual again.
+pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
 
 /// Pause after connections could not be accepted, for example because no file descriptor is left.
 pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(500);
@@ -292,7 +309,7 @@ pub(crate) const COMPRESS_BYTES_MIN: usize = 16 << 10;
 /// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
 /// ms per MB, and holds up to 8 MiB until its client has taken it. Further replies go out
 /// uncompressed.
-pub(crate) const COMPRESSIONS_MAX: usize = 8;
+pub(crate) const COMPRESSIONS_MAX: usize = 2;
 
 /// Largest reply, in bytes, that is assembled in one buffer: up to here, a copy costs less than
 /// another slice.

@@ -6,6 +6,7 @@
 mod acceptor;
 mod http_server;
 mod intake;
+mod load;
 mod stopping;
 mod worker;
 

@@ -1,5 +1,17 @@
 //! The priority of a thread, by which it runs after others that want the same core.
 
+/// By how much the niceness of threads for light work exceeds that of the workers. A worker that is
+/// busy on the same core goes on to read requests: what is too much then waits in the queues, where
+/// it is shared and refused in time, and not in sockets.
+pub const LIGHT: i32 = 5;
+
+/// The same for heavy work, which runs after light work.
+pub const HEAVY: i32 = 10;
+
+/// The same for the compression of replies, which others need not wait for: a client that takes more
+/// can be given more, uncompressed.
+pub const COMPRESSION: i32 = 15;
+
 /// The niceness of this thread.
 #[must_use]
 pub fn niceness() -> i32 {

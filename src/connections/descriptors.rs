@@ -1,12 +1,14 @@
 //! File descriptors: each open connection takes one.
 
+use crate::limits::INTAKE_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors for the files of a source, the log, and the threads that are not workers.
 const OTHERS: u64 = 128;
 
-/// Descriptors with which a worker listens, polls and wakes.
-const OTHERS_PER_WORKER: u64 = 4;
+/// Descriptors with which a worker and its thread for large bodies poll and wake, and connections
+/// that wait for the worker: as many as it takes at a time, and the one that it looks at.
+const OTHERS_PER_WORKER: u64 = 4 + 4 + INTAKE_MAX as u64 + 1;
 
 /// What takes descriptors besides the connections of clients.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Large bodies are parsed and answered on a thread of their own.
 
-use std::{cell::OnceCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, io, rc::Rc, sync::Arc};
 
 use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
 use bytes::Bytes;
@@ -17,13 +17,13 @@ use crate::{
 
 /// Answers the large bodies that one worker has read.
 ///
-/// To parse a body takes up to 2 ns a byte, as long as dozens of cheap requests. A worker that does
+/// To parse a body takes 2 to 5 ns a byte, as long as dozens of cheap requests. A worker that does
 /// it has them wait, however the bodies share their turns. So it only reads large bodies, and
 /// passes them to a thread with a lower priority, which has a dispatcher and read actors of its
 /// own. The thread starts with the first large body.
 pub(super) struct LargeBodies {
     server: ServerState,
-    thread: OnceCell<BodyThread>,
+    thread: RefCell<Option<BodyThread>>,
 }
 
 struct BodyThread {
@@ -31,16 +31,12 @@ struct BodyThread {
     actor: Addr<LargeBodyActor>,
 }
 
-/// By how much the priority of the thread is lower than that of its worker: as that of the pool's
-/// threads for light queries.
-const NICENESS: i32 = 5;
-
 impl LargeBodies {
     /// Those of one worker.
     pub(super) fn new(server: &ServerState) -> Self {
         Self {
             server: server.clone(),
-            thread: OnceCell::new(),
+            thread: RefCell::default(),
         }
     }
 
@@ -49,7 +45,7 @@ impl LargeBodies {
         body.len() >= LARGE_BODY_BYTES
     }
 
-    /// Answers a body; `None` if the thread has stopped. Dropping the future ends the work.
+    /// Answers a body; `None` if there is no thread for it. Dropping the future ends the work.
     pub(super) async fn answer(
         &self,
         key: Arc<ActiveKey>,
@@ -65,22 +61,38 @@ impl LargeBodies {
             span,
             answer,
         };
-        let thread = self.thread.get_or_init(|| BodyThread::start(&self.server));
-        thread.actor.send(message).await.ok()?;
+        let actor = self.actor()?;
+        actor.send(message).await.ok()?;
         answered.await.ok()
+    }
+
+    /// The actor on the thread, which is started if it does not run.
+    fn actor(&self) -> Option<Addr<LargeBodyActor>> {
+        let mut thread = self.thread.borrow_mut();
+        if thread.as_ref().is_none_or(|it| !it.actor.connected()) {
+            let started = BodyThread::start(&self.server);
+            let started = started.inspect_err(|error| {
+                tracing::error!(%error, "no thread can be started for large bodies");
+            });
+            *thread = Some(started.ok()?);
+        }
+        thread.as_ref().map(|it| it.actor.clone())
     }
 }
 
 impl BodyThread {
-    fn start(server: &ServerState) -> Self {
-        let arbiter = Arbiter::new();
+    fn start(server: &ServerState) -> io::Result<Self> {
+        let arbiter = Arbiter::try_new()?;
         let server = server.clone();
         let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
-            thread_priority::set("bodies", thread_priority::niceness() + NICENESS);
+            thread_priority::set(
+                "bodies",
+                thread_priority::niceness() + thread_priority::LIGHT,
+            );
             let usage = UsageMeter::start_for(server.tenants.as_ref());
             LargeBodyActor(Rc::new(server.dispatcher(usage)))
         });
-        Self { arbiter, actor }
+        Ok(Self { arbiter, actor })
     }
 }
 

@@ -1,20 +1,21 @@
 //! The acceptor of a server: takes connections from the kernel, and gives them to workers.
 //!
-//! | every worker | connections |
+//! | the workers | connections |
 //! |---|---|
-//! | has room | are given to the workers in turn |
-//! | has as many in its queue as it takes at a turn | wait in the kernel's queue |
-//! | has been overloaded for [`OVERLOAD_PATIENCE`], too; or the kernel's queue was not empty for [`QUEUE_PATIENCE`] | are refused by the kernel, until a worker's queue is empty |
+//! | have room | are given to them in turn |
+//! | have no room | wait in the kernel's queue |
+//! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
+//! | keep up with their work for [`WATCHED_TIME`] | are let in by the dozen, until so few come that they are accepted as before |
 //!
 //! To read a request and refuse it costs about as much as a cheap answer. So with ten times the
 //! load, a server that reads everything has no time left to answer anything. What the kernel
-//! refuses costs the server nothing, and tells the client at once.
+//! refuses costs the server next to nothing, and tells the client at once.
 
 use std::{
     future,
     io::{self, ErrorKind},
     net::{Shutdown, TcpListener, TcpStream},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,17 +23,20 @@ use actix::Arbiter;
 use actix_web::rt;
 use socket2::SockRef;
 use tokio::{
-    sync::{Notify, mpsc::error::TrySendError},
-    task, time,
+    sync::Notify,
+    task::{self, JoinSet},
+    time,
 };
 
 use super::{
-    stopping::{Ended, Stopping},
-    worker::WorkerHandle,
+    load::Room,
+    stopping::{Ended, EndsUnexpectedly, Stopping},
+    worker::{self, WorkerHandle},
 };
 use crate::{
     limits::{
-        ACCEPT_ERROR_PAUSE, OVERLOAD_PATIENCE, QUEUE_PATIENCE, RELAPSE_MAX, RELAPSE_PATIENCE,
+        ACCEPT_ERROR_PAUSE, INTAKE_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE, RELAPSE_MAX,
+        RELAPSE_PATIENCE, TRIAL_TIME, WATCHED_TIME,
     },
     metrics::ListenerMetrics,
 };
@@ -46,23 +50,48 @@ pub(super) struct Acceptor {
     pub(super) metrics: ListenerMetrics,
 }
 
+/// The kernel's queue of connections.
+struct Queue {
+    listener: rt::net::TcpListener,
+    /// Since when somebody has waited in it.
+    occupied_since: Option<Instant>,
+}
+
 /// The workers of a server.
 pub(super) struct Workers {
     pub(super) handles: Vec<WorkerHandle>,
-    /// Notified when a worker takes connections.
+    /// Notified when a worker takes connections, or is overloaded.
     pub(super) took: Arc<Notify>,
     /// Whose turn it is.
     pub(super) next: usize,
 }
 
+/// To whom a connection was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    /// To a worker.
+    Soon,
+    /// To a worker, after all slots were taken.
+    ASlot,
+    /// It was refused.
+    ToNobody,
+}
+
 impl Acceptor {
-    /// Accepts connections on a thread of its own, until the server stops.
+    /// Accepts connections on a thread of its own, until the server stops. `failed` is called if
+    /// it ends before.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(self, mut stopping: Stopping, ended: Ended) -> io::Result<()> {
+    pub(super) fn start(
+        self,
+        mut stopping: Stopping,
+        ended: Ended,
+        failed: impl FnOnce(String) + Send + 'static,
+    ) -> io::Result<()> {
         self.listener.set_nonblocking(true)?;
         Arbiter::try_new()?.spawn_fn(move || {
+            let unexpected = EndsUnexpectedly::new("the acceptor", failed);
             rt::spawn(async move {
                 let _ended = ended;
                 tokio::select! {
@@ -70,6 +99,7 @@ impl Acceptor {
                     _ = stopping.wait() => {}
                     () = self.run() => {}
                 }
+                unexpected.allow();
                 Arbiter::current().stop();
             });
         });
@@ -77,14 +107,21 @@ impl Acceptor {
     }
 
     async fn run(mut self) {
-        let mut patience = OVERLOAD_PATIENCE;
+        // Ended long ago.
+        let mut overload_ended = None;
         loop {
-            match self.accept_until_overloaded(patience).await {
-                Ok(accepted_for) => {
+            match self.accept_until_overloaded(overload_ended).await {
+                Ok(()) => {
+                    self.refuse();
                     // An overload that goes on is told once.
-                    let is_new = patience == OVERLOAD_PATIENCE || accepted_for >= RELAPSE_MAX;
-                    self.refuse_until_there_is_room(is_new).await;
-                    patience = RELAPSE_PATIENCE;
+                    if !is_recent(overload_ended) {
+                        tracing::warn!(
+                            "more is asked than the workers can answer: new connections are \
+                             refused until they can"
+                        );
+                    }
+                    self.recover().await;
+                    overload_ended = Some(Instant::now());
                 }
                 Err(error) => {
                     tracing::error!(%error, "connections cannot be accepted");
@@ -94,102 +131,184 @@ impl Acceptor {
         }
     }
 
-    /// Gives connections to workers. Once all workers are overloaded, returns for how long
-    /// connections were accepted.
-    async fn accept_until_overloaded(&mut self, patience: Duration) -> io::Result<Duration> {
-        // A new one each time: what is known of the old one's readiness ends with its queue.
-        let listener = rt::net::TcpListener::from_std(self.listener.try_clone()?)?;
-        let began = Instant::now();
-        // Since when somebody has waited in the kernel's queue.
-        let mut queued_since = None;
+    /// Gives connections to workers until all of these are overloaded.
+    async fn accept_until_overloaded(&mut self, overload_ended: Option<Instant>) -> io::Result<()> {
+        let mut queue = self.queue()?;
         loop {
-            let accepted = future::poll_fn(|context| {
-                let accepted = listener.poll_accept(context);
-                if accepted.is_pending() {
-                    queued_since = None;
-                }
-                accepted
-            });
-            // Without tokio's budget, which would make a full queue look empty.
-            let stream = match task::unconstrained(accepted).await {
-                Ok((stream, _)) => stream.into_std()?,
-                // The client has left already.
-                Err(error) if is_of_client(&error) => continue,
-                Err(error) => return Err(error),
+            let Some(stream) = queue.next().await? else {
+                continue;
             };
-            let is_calm = began.elapsed() >= RELAPSE_MAX;
-            let patience = if is_calm { OVERLOAD_PATIENCE } else { patience };
-            let queued = queued_since.get_or_insert_with(Instant::now).elapsed();
-            let is_given = self.workers.give(stream, patience).await;
-            if !is_given || queued >= QUEUE_PATIENCE {
-                return Ok(began.elapsed());
+            let patience = match is_recent(overload_ended) {
+                true => RELAPSE_PATIENCE,
+                false => OVERLOAD_PATIENCE,
+            };
+            match self.workers.give(stream, patience).await {
+                Given::Soon if queue.occupied_for() < QUEUE_PATIENCE => {}
+                // Who waits for a slot is not refused.
+                Given::ASlot => queue.occupied_since = None,
+                Given::Soon | Given::ToNobody => return Ok(()),
             }
         }
     }
 
-    /// Closes the kernel's queue: those in it, and those who would get into it, are refused.
-    async fn refuse_until_there_is_room(&self, is_new: bool) {
-        let socket = SockRef::from(&self.listener);
-        if let Err(error) = socket.shutdown(Shutdown::Both) {
-            tracing::warn!(%error, "connections cannot be refused");
-        }
+    /// Refuses connections until a trial succeeds.
+    async fn recover(&mut self) {
         self.metrics.refusing.set(1);
-        if is_new {
-            tracing::warn!(
-                "more is asked than the workers can answer: new connections are refused until \
-                 they can"
-            );
-        }
-        self.workers.one_is_free().await;
-        while let Err(error) = socket.listen(self.backlog) {
-            tracing::error!(%error, "connections cannot be accepted");
-            time::sleep(ACCEPT_ERROR_PAUSE).await;
+        let longest = usize::try_from(self.backlog).unwrap_or(INTAKE_MAX);
+        let mut most = INTAKE_MAX;
+        loop {
+            let began = Instant::now();
+            self.workers.one_keeps_up().await;
+            match self.trial(most).await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::error!(%error, "connections cannot be accepted");
+                    time::sleep(ACCEPT_ERROR_PAUSE).await;
+                }
+            }
+            // Twice as many each time, for as long as the workers keep up.
+            most = match began.elapsed() < 2 * WATCHED_TIME {
+                true => (most * 2).min(longest),
+                false => INTAKE_MAX,
+            };
         }
         self.metrics.refusing.set(0);
+    }
+
+    /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether there were fewer.
+    async fn trial(&mut self, most: usize) -> io::Result<bool> {
+        self.listen()?;
+        let taken = self.take(most).await;
+        let is_over = taken.as_ref().is_ok_and(|taken| taken.len() < most);
+        if !is_over {
+            // Before they are given, which may take long, while others would come.
+            self.refuse();
+        }
+        for stream in taken? {
+            self.workers.give(stream, RELAPSE_PATIENCE).await;
+        }
+        Ok(is_over)
+    }
+
+    /// Takes so many connections at most from the kernel's queue, for [`TRIAL_TIME`].
+    async fn take(&self, most: usize) -> io::Result<Vec<TcpStream>> {
+        let mut queue = self.queue()?;
+        let mut taken = Vec::new();
+        let ends = time::Instant::now() + TRIAL_TIME;
+        // At its end, a queue that is not empty is looked at first.
+        while taken.len() < most
+            && let Ok(stream) = time::timeout_at(ends, queue.next()).await
+        {
+            taken.extend(stream?);
+        }
+        Ok(taken)
+    }
+
+    /// Closes the kernel's queue: those in it, and those who would get into it, are refused.
+    fn refuse(&self) {
+        let socket = SockRef::from(&self.listener);
+        // Nobody else may listen on the address meanwhile.
+        let closed = socket.shutdown(Shutdown::Both);
+        if let Err(error) = closed.and_then(|()| socket.set_reuse_address(false)) {
+            tracing::warn!(%error, "connections cannot be refused");
+        }
+    }
+
+    /// Opens the kernel's queue again.
+    fn listen(&self) -> io::Result<()> {
+        let socket = SockRef::from(&self.listener);
+        // As before: the connections that were accepted use the address.
+        socket.set_reuse_address(true)?;
+        socket.listen(self.backlog)
+    }
+
+    /// The kernel's queue. A new one each time that it was closed: what was known of its readiness
+    /// ended with it.
+    fn queue(&self) -> io::Result<Queue> {
+        Ok(Queue {
+            listener: rt::net::TcpListener::from_std(self.listener.try_clone()?)?,
+            occupied_since: None,
+        })
+    }
+}
+
+impl Queue {
+    /// The next connection; `None` if its client has left already.
+    async fn next(&mut self) -> io::Result<Option<TcpStream>> {
+        let accepted = future::poll_fn(|context| {
+            let accepted = self.listener.poll_accept(context);
+            if accepted.is_pending() {
+                self.occupied_since = None;
+            }
+            accepted
+        });
+        // Without tokio's budget, which would make a full queue look empty.
+        match task::unconstrained(accepted).await {
+            Ok((stream, _)) => {
+                self.occupied_since.get_or_insert_with(Instant::now);
+                stream.into_std().map(Some)
+            }
+            Err(error) if is_of_client(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// For how long it has not been empty.
+    fn occupied_for(&self) -> Duration {
+        self.occupied_since
+            .map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
 impl Workers {
-    /// Gives a connection to the next worker that has room for it, once there is one. `false` if
-    /// all workers have been overloaded for too long: then it is refused.
-    async fn give(&mut self, mut stream: TcpStream, patience: Duration) -> bool {
-        let mut overloaded_since: Option<Instant> = None;
+    /// Gives a connection to the next worker that has room for it, once there is one. It is refused
+    /// if all that have slots have been overloaded for longer than `patience`.
+    async fn give(&mut self, mut stream: TcpStream, patience: Duration) -> Given {
+        let mut given = Given::Soon;
         loop {
             for _ in 0..self.handles.len() {
                 let worker = &self.handles[self.next];
                 self.next = (self.next + 1) % self.handles.len();
-                match worker.connections.try_send(stream) {
-                    Ok(()) => return true,
-                    Err(TrySendError::Full(back) | TrySendError::Closed(back)) => stream = back,
+                match worker.give(stream) {
+                    Ok(()) => return given,
+                    Err(back) => stream = back,
                 }
             }
-            let is_overloaded =
-                |worker: &WorkerHandle| worker.is_overloaded.load(Ordering::Relaxed);
-            let waited = match self.handles.iter().all(is_overloaded) {
-                true => overloaded_since.get_or_insert_with(Instant::now).elapsed(),
-                false => {
-                    overloaded_since = None;
-                    Duration::ZERO
-                }
+            let Some(overloaded_for) = self.overloaded_for(Instant::now()) else {
+                given = Given::ASlot;
+                self.took.notified().await;
+                continue;
             };
-            let Some(rest) = patience.checked_sub(waited) else {
-                // With a reset, as the kernel refuses the others.
-                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-                return false;
-            };
-            let _ = time::timeout(rest, self.took.notified()).await;
+            if overloaded_for >= patience {
+                worker::refuse(stream);
+                return Given::ToNobody;
+            }
+            let _ = time::timeout(patience - overloaded_for, self.took.notified()).await;
         }
     }
 
-    /// Waits until nobody waits for one of the workers.
-    async fn one_is_free(&self) {
-        let is_free = |worker: &WorkerHandle| {
-            worker.connections.capacity() == worker.connections.max_capacity()
-        };
-        while !self.handles.iter().any(is_free) {
-            self.took.notified().await;
-        }
+    /// For how long all workers that have slots have been overloaded; `None` if none has a slot.
+    fn overloaded_for(&self, now: Instant) -> Option<Duration> {
+        let loads = self.handles.iter().map(|it| &it.load);
+        let with_slots = loads.filter(|it| it.room() != Room::NoSlot);
+        with_slots.map(|it| it.overloaded_for(now)).min()
     }
+
+    /// Waits until one of them keeps up with its work.
+    async fn one_keeps_up(&self) {
+        let mut waiting = JoinSet::new();
+        for worker in &self.handles {
+            let questions = worker.questions.clone();
+            waiting.spawn_local(worker::keeps_up(questions));
+        }
+        waiting.join_next().await;
+    }
+}
+
+/// Whether an overload ended so recently that the next one is part of it.
+fn is_recent(overload_ended: Option<Instant>) -> bool {
+    overload_ended.is_some_and(|ended| ended.elapsed() < RELAPSE_MAX)
 }
 
 /// Whether accepting failed because of the client: the next one may be accepted.

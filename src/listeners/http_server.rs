@@ -142,7 +142,7 @@ impl HttpServer {
             },
             metrics: self.metrics.of_listener(self.shape.listener),
         };
-        acceptor.start(stopping, ended)?;
+        acceptor.start(stopping, ended, failed)?;
         Ok(stop)
     }
 

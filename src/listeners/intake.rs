@@ -21,6 +21,11 @@ impl Intake {
         Self { next: INTAKE_MAX }
     }
 
+    /// How many connections it will take if turns stay short.
+    pub(super) const fn next(&self) -> usize {
+        self.next
+    }
+
     /// How many connections to take after turns that took this long.
     pub(super) fn after(&mut self, turns: Duration) -> usize {
         if turns > TURNS_TIME_MAX {
@@ -55,12 +60,12 @@ mod tests {
             (short, 2),
             (short, 4),
             (short, 8),
-            (short, 16),
-            (short, 32),
+            (short, INTAKE_MAX),
             (short, INTAKE_MAX),
             (short, INTAKE_MAX),
         ] {
             assert_eq!(intake.after(turns), expected);
+            assert_eq!(intake.next(), (expected * 2).clamp(1, INTAKE_MAX));
         }
     }
 }

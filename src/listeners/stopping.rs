@@ -11,7 +11,7 @@ pub(super) struct Stop {
     grace: Duration,
     /// How long they may still take, once it stops.
     stopping: watch::Sender<Option<Duration>>,
-    /// Closed once all threads have ended.
+    /// Closed once no thread serves any more.
     all_ended: mpsc::Receiver<()>,
 }
 
@@ -19,9 +19,38 @@ pub(super) struct Stop {
 #[derive(Clone, Debug)]
 pub(super) struct Stopping(watch::Receiver<Option<Duration>>);
 
-/// Dropped at the end of a thread.
+/// Dropped when a thread serves no more.
 #[derive(Clone, Debug)]
 pub(super) struct Ended(#[expect(dead_code, reason = "it is dropped")] mpsc::Sender<()>);
+
+/// Reports a thread of a server that ends before the server stops, such as by a panic.
+pub(super) struct EndsUnexpectedly<F: FnOnce(String)> {
+    thread: &'static str,
+    failed: Option<F>,
+}
+
+impl<F: FnOnce(String)> EndsUnexpectedly<F> {
+    /// Calls `failed` unless the thread may end.
+    pub(super) const fn new(thread: &'static str, failed: F) -> Self {
+        Self {
+            thread,
+            failed: Some(failed),
+        }
+    }
+
+    /// The server stops, so the thread may end.
+    pub(super) fn allow(mut self) {
+        self.failed = None;
+    }
+}
+
+impl<F: FnOnce(String)> Drop for EndsUnexpectedly<F> {
+    fn drop(&mut self) {
+        if let Some(failed) = self.failed.take() {
+            failed(format!("{} has ended by a defect", self.thread));
+        }
+    }
+}
 
 impl Stop {
     pub(super) fn new(grace: Duration) -> (Self, Stopping, Ended) {

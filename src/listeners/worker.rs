@@ -2,42 +2,52 @@
 
 use std::{
     cell::Cell,
+    future, io,
     net::TcpStream as StdStream,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use actix::Arbiter;
 use actix_service::{Service, ServiceFactory};
 use actix_web::rt::{self, net::TcpStream};
+use nearhead_actors::thread_priority;
+use socket2::SockRef;
 use tokio::{
-    sync::{Notify, mpsc},
+    runtime::{self, Runtime},
+    sync::{
+        Notify,
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     task, time,
 };
 
 use super::{
     intake::Intake,
-    stopping::{Ended, Stopping},
+    load::{Load, Room},
+    stopping::{Ended, EndsUnexpectedly, Stopping},
 };
-use crate::limits::{INTAKE_MAX, TURNS_OF_REQUEST};
+use crate::limits::{
+    BUSY_CONNECTIONS_MIN, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_OF_REQUEST, TURNS_TIME_MAX,
+    WATCHED_EVERY, WATCHED_TIME,
+};
 
 /// What the acceptor knows of a worker.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
     pub(super) connections: mpsc::Sender<StdStream>,
-    /// Whether a connection waits because the worker's turns take too long.
-    pub(super) is_overloaded: Arc<AtomicBool>,
+    pub(super) load: Load,
+    /// Asks it whether it keeps up with its work.
+    pub(super) questions: mpsc::Sender<oneshot::Sender<bool>>,
 }
 
 /// What a worker shares with the acceptor and with who stops it.
 pub(super) struct WorkerParts {
     /// Connections that it may have.
     pub(super) slots: usize,
-    /// Notified when it takes connections.
+    /// Notified when it takes connections, or is overloaded.
     pub(super) took: Arc<Notify>,
     pub(super) stopping: Stopping,
     /// Dropped at its end.
@@ -47,7 +57,7 @@ pub(super) struct WorkerParts {
 /// Connections for a worker.
 struct Incoming {
     connections: mpsc::Receiver<StdStream>,
-    is_overloaded: Arc<AtomicBool>,
+    load: Load,
     took: Arc<Notify>,
 }
 
@@ -61,8 +71,36 @@ struct Open {
 /// One open connection.
 struct OpenGuard(Rc<Open>);
 
-/// Starts a worker whose service `factory` makes on its thread. `failed` is called if it cannot be
-/// made.
+impl WorkerHandle {
+    /// Gives it a connection, or gives that back if the worker has no room.
+    pub(super) fn give(&self, stream: StdStream) -> Result<(), StdStream> {
+        let waiting = self.connections.max_capacity() - self.connections.capacity();
+        match self.load.room() {
+            Room::For(room) if waiting < room => {
+                let given = self.connections.try_send(stream);
+                given.map_err(TrySendError::into_inner)
+            }
+            _ => Err(stream),
+        }
+    }
+}
+
+/// Waits until the worker that answers these questions keeps up with its work.
+pub(super) async fn keeps_up(questions: mpsc::Sender<oneshot::Sender<bool>>) {
+    loop {
+        let (answer, answered) = oneshot::channel();
+        if questions.send(answer).await.is_err() {
+            // It has stopped.
+            future::pending::<()>().await;
+        }
+        if answered.await == Ok(true) {
+            return;
+        }
+    }
+}
+
+/// Starts a worker whose service `factory` makes on its thread. `failed` is called if it ends
+/// before the server stops.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -70,35 +108,55 @@ pub(super) fn start<F>(
     factory: impl FnOnce() -> F + Send + 'static,
     parts: WorkerParts,
     failed: impl FnOnce(String) + Send + 'static,
-) -> std::io::Result<WorkerHandle>
+) -> io::Result<WorkerHandle>
 where
     F: ServiceFactory<TcpStream, Config = ()>,
     F::Service: 'static,
 {
     let (sender, receiver) = mpsc::channel(INTAKE_MAX);
-    let is_overloaded = Arc::new(AtomicBool::new(false));
+    let (questions, asked) = mpsc::channel(1);
+    let load = Load::none();
+    let load_here = load.clone();
     let incoming = Incoming {
         connections: receiver,
-        is_overloaded: Arc::clone(&is_overloaded),
+        load: load.clone(),
         took: Arc::clone(&parts.took),
     };
-    Arbiter::try_new()?.spawn_fn(move || {
+    Arbiter::try_with_tokio_rt(runtime)?.spawn_fn(move || {
+        let unexpected = EndsUnexpectedly::new("a worker", failed);
         rt::spawn(async move {
             match factory().new_service(()).await {
-                Ok(service) => serve(service, incoming, parts).await,
-                Err(_) => failed("the service of a worker cannot be made".to_owned()),
+                Ok(service) => {
+                    let open = Rc::new(Open::default());
+                    rt::spawn(answer(asked, load_here, Rc::clone(&open)));
+                    serve(service, incoming, open, parts).await;
+                    unexpected.allow();
+                }
+                Err(_) => drop(unexpected),
             }
             Arbiter::current().stop();
         });
     });
     Ok(WorkerHandle {
         connections: sender,
-        is_overloaded,
+        load,
+        questions,
     })
 }
 
+/// The runtime of a worker. Its other threads compress replies.
+fn runtime() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(|| {
+            let niceness = thread_priority::niceness() + thread_priority::COMPRESSION;
+            thread_priority::set("compress", niceness);
+        })
+        .build()
+}
+
 /// Serves connections until the server stops, and then until they end or the grace period does.
-async fn serve<S>(service: S, mut incoming: Incoming, parts: WorkerParts)
+async fn serve<S>(service: S, mut incoming: Incoming, open: Rc<Open>, parts: WorkerParts)
 where
     S: Service<TcpStream> + 'static,
 {
@@ -108,7 +166,6 @@ where
         ended: _ended,
         ..
     } = parts;
-    let open = Rc::new(Open::default());
     let mut intake = Intake::new();
     let grace = loop {
         let taken = tokio::select! {
@@ -121,7 +178,7 @@ where
             break stopping.wait().await;
         };
         for stream in taken {
-            // A connection that has failed already has nobody who could be told.
+            // The system has no memory for its events: nobody can be told over it.
             let Ok(stream) = TcpStream::from_std(stream) else {
                 continue;
             };
@@ -138,6 +195,39 @@ where
     let _ = time::timeout(grace, open.fewer_than(1)).await;
 }
 
+/// Tells the acceptor whether the worker keeps up with its work, whenever it asks.
+async fn answer(mut asked: mpsc::Receiver<oneshot::Sender<bool>>, load: Load, open: Rc<Open>) {
+    while let Some(answer) = asked.recv().await {
+        let keeps_up = open.missing() > 0 || has_short_turns().await;
+        if keeps_up {
+            load.set_calm();
+        }
+        let _ = answer.send(keeps_up);
+    }
+}
+
+/// Whether no turns of this worker take too long, for [`WATCHED_TIME`].
+async fn has_short_turns() -> bool {
+    let began = Instant::now();
+    while began.elapsed() < WATCHED_TIME {
+        let step = Instant::now();
+        time::sleep(WATCHED_EVERY).await;
+        turns().await;
+        if step.elapsed() > WATCHED_EVERY + TURNS_TIME_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+/// As many turns of the event loop as a cheap request takes.
+async fn turns() {
+    for _ in 0..TURNS_OF_REQUEST {
+        // Behind all tasks that are ready, and those that new events make ready.
+        task::yield_now().await;
+    }
+}
+
 impl Incoming {
     /// The connections to take now, at least one; `None` if the acceptor is gone.
     async fn next(
@@ -147,18 +237,28 @@ impl Incoming {
         intake: &mut Intake,
     ) -> Option<Vec<StdStream>> {
         let mut taken = vec![self.connections.recv().await?];
-        open.fewer_than(slots).await;
+        if open.count.get() >= slots {
+            self.load.set_no_slot();
+            open.fewer_than(slots).await;
+        }
         let most = loop {
             let began = Instant::now();
-            for _ in 0..TURNS_OF_REQUEST {
-                // Behind all tasks that are ready, and those that new events make ready.
-                task::yield_now().await;
-            }
-            let most = intake.after(began.elapsed());
-            // A hint for the acceptor: nothing else is read because of it.
-            self.is_overloaded.store(most == 0, Ordering::Relaxed);
+            turns().await;
+            let now = Instant::now();
+            let most = intake.after(now - began).max(open.missing());
             if most > 0 {
                 break most.min(slots - open.count.get());
+            }
+            self.load.set_overloaded(began, now);
+            self.took.notify_one();
+            if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
+                // Those who come later are refused: nobody may wait for longer than they.
+                taken.drain(..).for_each(refuse);
+                while let Ok(stream) = self.connections.try_recv() {
+                    refuse(stream);
+                }
+                self.make_room(intake, open, slots);
+                taken.push(self.connections.recv().await?);
             }
         };
         while taken.len() < most
@@ -166,15 +266,35 @@ impl Incoming {
         {
             taken.push(stream);
         }
-        self.took.notify_one();
+        self.make_room(intake, open, slots);
         Some(taken)
     }
+
+    /// Lets the acceptor give as many connections as the worker would take, one at least: that one
+    /// finds out what hinders it.
+    fn make_room(&self, intake: &Intake, open: &Open, slots: usize) {
+        let most = intake.next().max(open.missing());
+        let free = slots.saturating_sub(open.count.get());
+        self.load.set_room(most.min(free).max(1));
+        self.took.notify_one();
+    }
+}
+
+/// Refuses a connection as the kernel does: with a reset.
+pub(super) fn refuse(stream: StdStream) {
+    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
 }
 
 impl Open {
     fn add(self: &Rc<Self>) -> OpenGuard {
         self.count.set(self.count.get() + 1);
         OpenGuard(Rc::clone(self))
+    }
+
+    /// How many connections to take however busy the worker is, at a time.
+    fn missing(&self) -> usize {
+        let missing = BUSY_CONNECTIONS_MIN.saturating_sub(self.count.get());
+        missing.min(INTAKE_MAX)
     }
 
     /// Waits until fewer connections than this are open.

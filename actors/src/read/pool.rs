@@ -50,12 +50,6 @@ impl Refuse for Box<dyn Job> {
     }
 }
 
-/// By how much the priority of a thread is lower than that of the workers. A worker that is busy on
-/// the same core goes on to read requests: what is too much then waits in the queues, where it is
-/// shared and refused in time, and not in sockets. Light queries run before heavy ones.
-const LIGHT_NICENESS: i32 = 5;
-const HEAVY_NICENESS: i32 = 10;
-
 impl Pool {
     /// Starts `threads` threads for each of the two classes, at least one. It must be called inside
     /// an actix system.
@@ -63,8 +57,8 @@ impl Pool {
     pub(crate) fn start(threads: usize, panics: &Panics) -> Self {
         let threads = threads.max(1);
         Self {
-            light: PoolClass::start("light", threads, LIGHT_NICENESS, panics),
-            heavy: PoolClass::start("heavy", threads, HEAVY_NICENESS, panics),
+            light: PoolClass::start("light", threads, thread_priority::LIGHT, panics),
+            heavy: PoolClass::start("heavy", threads, thread_priority::HEAVY, panics),
             is_memory_short: Arc::default(),
         }
     }

@@ -1,63 +1,105 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    cell::Cell,
     io::Read as _,
     net::{Ipv4Addr, SocketAddr},
-    sync::atomic::AtomicBool,
+    rc::Rc,
 };
 
 use tokio::{
-    sync::mpsc::{self, Receiver},
-    task::{self, JoinHandle, LocalSet},
+    sync::{
+        mpsc::{self, Receiver},
+        oneshot,
+    },
+    task::LocalSet,
 };
 
-use super::{super::bind, *};
-use crate::metrics::{ListenerKind, Metrics};
+use super::{
+    super::{bind, load::Load},
+    *,
+};
+use crate::{
+    limits::OVERLOAD_MEMORY,
+    metrics::{ListenerKind, Metrics},
+};
 
 /// An acceptor, and its workers as it sees them.
 struct Scene {
     address: SocketAddr,
     metrics: ListenerMetrics,
     queues: Vec<Receiver<TcpStream>>,
-    overloaded: Vec<Arc<AtomicBool>>,
+    loads: Vec<Load>,
+    /// Whether the workers keep up with their work, and how often they were asked.
+    keeps_up: Rc<Cell<bool>>,
+    asked: Rc<Cell<usize>>,
     took: Arc<Notify>,
-    _running: JoinHandle<()>,
+}
+
+/// Answers the acceptor's questions in the place of a worker.
+async fn answer(
+    mut questions: Receiver<oneshot::Sender<bool>>,
+    keeps_up: Rc<Cell<bool>>,
+    asked: Rc<Cell<usize>>,
+    load: Load,
+) {
+    while let Some(answer) = questions.recv().await {
+        task::yield_now().await;
+        asked.set(asked.get() + 1);
+        if keeps_up.get() {
+            load.set_calm();
+        }
+        let _ = answer.send(keeps_up.get());
+    }
 }
 
 impl Scene {
-    /// Workers whose queues are this long.
+    /// Workers that have room for so many connections.
     fn new(workers: usize, room: usize) -> Self {
         let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        listener.listen(16).unwrap();
+        listener.listen(64).unwrap();
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from(listener);
         let address = listener.local_addr().unwrap();
-        let (senders, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(room)).unzip();
-        let overloaded: Vec<Arc<AtomicBool>> = (0..workers).map(|_| Arc::default()).collect();
         let took = Arc::new(Notify::new());
-        let handles = senders.into_iter().zip(&overloaded);
-        let handles = handles.map(|(connections, overloaded)| WorkerHandle {
-            connections,
-            is_overloaded: Arc::clone(overloaded),
-        });
+        let keeps_up = Rc::new(Cell::new(true));
+        let asked = Rc::new(Cell::new(0));
+        let (mut queues, mut loads, mut handles) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..workers {
+            let (connections, queue) = mpsc::channel(INTAKE_MAX);
+            let (questions, answering) = mpsc::channel(1);
+            let load = Load::none();
+            let (keeps_up, asked) = (Rc::clone(&keeps_up), Rc::clone(&asked));
+            task::spawn_local(answer(answering, keeps_up, asked, load.clone()));
+            load.set_room(room);
+            queues.push(queue);
+            loads.push(load.clone());
+            handles.push(WorkerHandle {
+                connections,
+                load,
+                questions,
+            });
+        }
         let metrics = Metrics::new([]).unwrap().of_listener(ListenerKind::Public);
         let acceptor = Acceptor {
             listener,
-            backlog: 16,
+            backlog: 64,
             workers: Workers {
-                handles: handles.collect(),
+                handles,
                 took: Arc::clone(&took),
                 next: 0,
             },
             metrics: metrics.clone(),
         };
+        task::spawn_local(acceptor.run());
         Self {
             address,
             metrics,
             queues,
-            overloaded,
+            loads,
+            keeps_up,
+            asked,
             took,
-            _running: task::spawn_local(acceptor.run()),
         }
     }
 
@@ -65,10 +107,10 @@ impl Scene {
         TcpStream::connect(self.address).unwrap()
     }
 
-    fn overload(&self, is_overloaded: bool) {
-        for worker in &self.overloaded {
-            worker.store(is_overloaded, Ordering::Relaxed);
-        }
+    /// A worker has been overloaded for so long.
+    fn overload(&self, worker: usize, time: Duration) {
+        let now = Instant::now();
+        self.loads[worker].set_overloaded(now - time, now);
     }
 
     /// A worker takes a connection.
@@ -106,45 +148,151 @@ async fn workers_get_connections_in_turn_and_wait_for_those_without_room() {
     .await;
 }
 
+/// Connections wait in the queues of workers before these are overloaded.
+async fn fill(scene: &Scene, each: usize) -> Vec<TcpStream> {
+    let clients = (0..scene.queues.len() * each)
+        .map(|_| scene.connect())
+        .collect();
+    while scene.queues.iter().any(|queue| queue.len() < each) {
+        task::yield_now().await;
+    }
+    clients
+}
+
 #[tokio::test]
 async fn connections_are_refused_while_all_workers_are_overloaded() {
     scene(2, 1, async |mut scene| {
-        scene.overload(true);
-        let clients: Vec<_> = (0..4).map(|_| scene.connect()).collect();
+        let _waiting = fill(&scene, 1).await;
+        scene.keeps_up.set(false);
+        scene.overload(0, OVERLOAD_PATIENCE);
+        scene.overload(1, OVERLOAD_PATIENCE);
+        let mut held = scene.connect();
+        let mut queued = scene.connect();
         scene.until_refusing(true).await;
-        // Two are in the queues of workers. The one that the acceptor held is refused, and the one
-        // in the kernel's queue.
-        for mut refused in clients.iter().skip(2) {
+        for refused in [&mut held, &mut queued] {
             let error = refused.read(&mut [0]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         }
         let refused = TcpStream::connect(scene.address).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-        // One of them takes what waits for it.
+        // The address is kept.
+        let other = bind(scene.address).and_then(|other| other.listen(1));
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::AddrInUse);
+
+        // Once one of them keeps up, connections are let in.
         scene.take(1).await;
-        scene.overload(false);
+        scene.loads[1].set_room(1);
+        scene.keeps_up.set(true);
         scene.until_refusing(false).await;
         let client = scene.connect();
         assert_eq!(scene.take(1).await, client.local_addr().unwrap());
-        drop(clients);
+    })
+    .await;
+}
+
+/// After an overload, a crowd is let in by parts that grow, while the workers keep up.
+#[tokio::test]
+async fn trials_let_in_more_each_time() {
+    scene(1, 1, async |mut scene| {
+        let _waiting = fill(&scene, 1).await;
+        scene.keeps_up.set(false);
+        scene.overload(0, OVERLOAD_PATIENCE);
+        let _held = scene.connect();
+        scene.until_refusing(true).await;
+        scene.take(0).await;
+        scene.loads[0].set_room(INTAKE_MAX);
+        scene.keeps_up.set(true);
+        // Whoever is refused tries again at once.
+        let asked = scene.asked.get();
+        let mut let_in = Vec::new();
+        while let_in.len() < 7 * INTAKE_MAX {
+            let _ = TcpStream::connect(scene.address);
+            while let Ok(taken) = scene.queues[0].try_recv() {
+                let_in.push(taken);
+                scene.took.notify_one();
+            }
+            task::yield_now().await;
+        }
+        // Of 16, 32 and 64; the one before may have found that the workers do not keep up.
+        assert!(
+            scene.asked.get() - asked <= 4,
+            "{}",
+            scene.asked.get() - asked
+        );
+        scene.until_refusing(false).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn connections_wait_for_a_worker_that_has_room_soon() {
+async fn connections_wait_for_a_worker_that_is_not_overloaded() {
     scene(2, 1, async |mut scene| {
-        // One of them is busy only with other connections.
-        scene.overload(true);
-        scene.overloaded[1].store(false, Ordering::Relaxed);
-        let clients: Vec<_> = (0..4).map(|_| scene.connect()).collect();
-        let waits = 2 * OVERLOAD_PATIENCE;
+        let clients = fill(&scene, 1).await;
+        // One of them is overloaded, and one is busy for a while.
+        scene.overload(0, 2 * OVERLOAD_PATIENCE);
+        let waiting: Vec<_> = (0..3).map(|_| scene.connect()).collect();
         let is_refused = scene.until_refusing(true);
+        let waits = OVERLOAD_PATIENCE + OVERLOAD_MEMORY;
         assert!(time::timeout(waits, is_refused).await.is_err());
-        for client in [1, 2, 3] {
-            let from = clients[client].local_addr().unwrap();
-            assert_eq!(scene.take(1).await, from);
+        assert_eq!(scene.take(1).await, clients[1].local_addr().unwrap());
+        for client in waiting {
+            assert_eq!(scene.take(1).await, client.local_addr().unwrap());
         }
+    })
+    .await;
+}
+
+/// Slots are waited for, however overloaded the other workers are, and for however long.
+#[tokio::test]
+async fn connections_wait_for_a_slot() {
+    scene(2, 1, async |mut scene| {
+        let _clients = fill(&scene, 1).await;
+        scene.loads[0].set_no_slot();
+        scene.loads[1].set_no_slot();
+        let waiting: Vec<_> = (0..3).map(|_| scene.connect()).collect();
+        let is_refused = scene.until_refusing(true);
+        assert!(time::timeout(QUEUE_PATIENCE, is_refused).await.is_err());
+        scene.take(0).await;
+        for client in waiting {
+            scene.loads[0].set_room(1);
+            scene.took.notify_one();
+            assert_eq!(scene.take(0).await, client.local_addr().unwrap());
+            scene.loads[0].set_no_slot();
+        }
+        assert_eq!(scene.metrics.refusing.get(), 0);
+    })
+    .await;
+}
+
+/// However short turns are: those at the end of the queue have left before they are answered.
+#[tokio::test]
+async fn connections_are_refused_once_the_queue_has_not_been_empty_for_long() {
+    scene(1, 1, async |mut scene| {
+        let mut clients = Vec::new();
+        while scene.metrics.refusing.get() == 0 {
+            while clients.len() < 32 {
+                clients.push(scene.connect());
+            }
+            if let Ok(taken) = scene.queues[0].try_recv() {
+                scene.took.notify_one();
+                let address = taken.peer_addr().unwrap();
+                clients.retain(|client| client.local_addr().unwrap() != address);
+            }
+            task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_worker_that_has_ended_is_given_nothing() {
+    scene(2, 1, async |mut scene| {
+        scene.queues[0].close();
+        for _ in 0..3 {
+            let client = scene.connect();
+            assert_eq!(scene.take(1).await, client.local_addr().unwrap());
+        }
+        assert_eq!(scene.metrics.refusing.get(), 0);
     })
     .await;
 }

@@ -3,8 +3,12 @@
 use std::{
     convert::Infallible,
     hint,
-    io::{ErrorKind::WouldBlock, Read as _, Write as _},
+    io::{
+        ErrorKind::{ConnectionReset, WouldBlock},
+        Read as _, Write as _,
+    },
     net::{Ipv4Addr, TcpListener},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -70,11 +74,18 @@ async fn a_worker_takes_no_more_than_its_slots() {
     for server in servers {
         worker.connections.send(server).await.unwrap();
     }
-    ask(&clients[0]);
-    ask(&clients[1]);
-    let [first, _second, third] = clients.try_into().unwrap();
-    third.set_nonblocking(true).unwrap();
+    let [first, second, third] = clients.try_into().unwrap();
+    ask(&first);
+    while worker.load.room() != Room::NoSlot {
+        task::yield_now().await;
+    }
     (&third).write_all(&[1]).unwrap();
+    // Turns in which it would have been answered.
+    for _ in 0..10 {
+        ask(&first);
+        ask(&second);
+    }
+    third.set_nonblocking(true).unwrap();
     assert_eq!((&third).read(&mut [0]).unwrap_err().kind(), WouldBlock);
     third.set_nonblocking(false).unwrap();
     drop(first);
@@ -82,44 +93,92 @@ async fn a_worker_takes_no_more_than_its_slots() {
     stop.stop(false).await;
 }
 
-/// While its connections keep a worker busy, it takes no other, and says so; then it takes them.
+/// Keeps connections of a worker busy for as long as it exists.
+struct Busy {
+    ended: Arc<AtomicBool>,
+    asking: Vec<thread::JoinHandle<()>>,
+}
+
+impl Busy {
+    fn new(worker: &WorkerHandle, connections: usize) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let ask_until_the_end = |(client, server): (StdStream, StdStream)| {
+            worker.connections.try_send(server).unwrap();
+            let ended = Arc::clone(&ended);
+            thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    ask(&client);
+                }
+            })
+        };
+        let asking = pairs(connections).into_iter().map(ask_until_the_end);
+        Self {
+            asking: asking.collect(),
+            ended,
+        }
+    }
+
+    fn end(self) {
+        self.ended.store(true, Ordering::Relaxed);
+        for asking in self.asking {
+            asking.join().unwrap();
+        }
+    }
+}
+
+/// While its connections keep a worker busy, it takes no other, and says so; those who wait for
+/// long are refused. Then it takes them again.
 #[actix::test]
 async fn a_worker_that_is_overloaded_takes_no_connection() {
     // A turn with four of them is too long.
     let (worker, stop) = echo(100, TURNS_TIME_MAX / 2, Duration::ZERO);
-    let busy: Vec<_> = pairs(4)
-        .into_iter()
-        .map(|(client, server)| {
-            worker.connections.try_send(server).unwrap();
-            let ended = Arc::new(AtomicBool::new(false));
-            let ends = Arc::clone(&ended);
-            let asking = thread::spawn(move || {
-                while !ends.load(Ordering::Relaxed) {
-                    ask(&client);
-                }
-            });
-            (ended, asking)
-        })
-        .collect();
-    // Connections that ask for nothing.
+    let busy = Busy::new(&worker, 4);
+    // However busy it is, it takes some.
     let mut idle = Vec::new();
-    while !worker.is_overloaded.load(Ordering::Relaxed) {
+    while idle.len() + 4 < BUSY_CONNECTIONS_MIN {
         let (client, server) = pairs(1).pop().unwrap();
-        // Once its queue is full, it has enough to measure.
-        if worker.connections.try_send(server).is_ok() {
-            idle.push(client);
-        }
+        worker.connections.send(server).await.unwrap();
+        idle.push(client);
+    }
+    let (waiting, server) = pairs(1).pop().unwrap();
+    worker.connections.send(server).await.unwrap();
+    while worker.load.room() != Room::Overloaded {
         task::yield_now().await;
     }
-    for (ended, asking) in busy {
-        ended.store(true, Ordering::Relaxed);
-        asking.join().unwrap();
-    }
-    while worker.is_overloaded.load(Ordering::Relaxed) {
-        task::yield_now().await;
-    }
-    ask(idle.last().unwrap());
+    let (answer, answered) = oneshot::channel();
+    worker.questions.send(answer).await.unwrap();
+    assert!(!answered.await.unwrap(), "it does not keep up");
+    let error = (&waiting).read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ConnectionReset);
+
+    busy.end();
+    keeps_up(worker.questions.clone()).await;
+    let (client, server) = pairs(1).pop().unwrap();
+    worker.connections.send(server).await.unwrap();
+    ask(&client);
     stop.stop(false).await;
+}
+
+#[actix::test]
+async fn a_worker_that_panics_is_reported() {
+    let (_stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = WorkerParts {
+        slots: 1,
+        took: Arc::default(),
+        stopping,
+        ended,
+    };
+    let factory = || {
+        fn_service(|_: TcpStream| {
+            assert_eq!(1, 2, "a defect");
+            future::ready(Ok::<(), Infallible>(()))
+        })
+    };
+    let (failed, reason) = oneshot::channel();
+    let worker = start(factory, parts, |reason| failed.send(reason).unwrap()).unwrap();
+    let (_client, server) = pairs(1).pop().unwrap();
+    worker.connections.send(server).await.unwrap();
+    assert_eq!(reason.await.unwrap(), "a worker has ended by a defect");
 }
 
 /// Connections that are open may take their time, and not more.
@@ -132,12 +191,21 @@ async fn a_worker_ends_with_its_connections_or_the_grace_period() {
         worker.connections.send(server).await.unwrap();
         ask(&client);
         if leaves {
-            thread::spawn(move || drop(client));
+            let leaving = thread::spawn(move || {
+                // It is served although the server stops.
+                while !worker.connections.is_closed() {
+                    thread::yield_now();
+                }
+                ask(&client);
+                worker
+            });
             stop.stop(true).await;
+            let worker = leaving.join().unwrap();
+            assert!(worker.connections.is_closed());
         } else {
             stop.stop(true).await;
             assert_eq!((&client).read(&mut [0]).unwrap(), 0);
+            assert!(worker.connections.is_closed());
         }
-        assert!(worker.connections.is_closed());
     }
 }
