@@ -52,7 +52,7 @@ def measure(options, server, window, flood):
         **flooding,
     )
     # On one core, who floods must not keep the other client from its clock.
-    other.niceness = 10
+    other.niceness = 19
     phases = [before, during, other, after]
     vegeta.offer(name, phases, TIMEOUT_MS, options.generator_cores)
     print(
