@@ -236,7 +236,7 @@ fn without_links(text: &str) -> String {
 
 /// A constant's expression as people write it.
 fn shown(name: &str, expression: &str) -> String {
-    for (constructor, unit) in [("secs", "s"), ("millis", "ms")] {
+    for (constructor, unit) in [("secs", "s"), ("millis", "ms"), ("micros", "µs")] {
         if let Some(number) = expression.strip_prefix(&format!("Duration::from_{constructor}(")) {
             return format!("{} {unit}", number.trim_end_matches(')'));
         }

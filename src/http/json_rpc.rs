@@ -170,7 +170,7 @@ impl WorkerState {
         };
         let charge = answer.permits.and_then(|permits| permits.reply);
         let mut response = self
-            .compression
+            .replies
             .response(request, status, json, charge, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);

@@ -16,14 +16,13 @@
 //! | `open_session`, `handshake` | open a WebSocket session |
 //! | `probes` | health and readiness, without details |
 //! | `body` | reads a request's body within its bounds |
-//! | `reply`, `compression` | a reply's body, in pieces and compressed |
+//! | `reply`, `replies` | a reply's body, in pieces and compressed |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
 //! | `access_log` | one log event per request |
 
 mod access_log;
 mod body;
 mod client_address;
-mod compression;
 mod cors;
 mod credentials;
 mod entry;
@@ -33,6 +32,7 @@ mod large_bodies;
 mod open_session;
 mod probes;
 mod refusal;
+mod replies;
 mod reply;
 mod request_actor;
 mod route;

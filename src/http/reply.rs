@@ -3,14 +3,14 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Instant,
     vec,
 };
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use nearhead_actors::admission::{Permit, ReplyCharge};
+use nearhead_actors::admission::{Permit, ReplyCharge, ReplyTurn, ReplyTurns};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use crate::{
@@ -22,32 +22,44 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct ReplyBody {
     len: u64,
+    /// Bytes that are still to be taken.
+    left: usize,
     current: Option<Piece>,
     rest: vec::IntoIter<Piece>,
     held: Option<HeldReply>,
     /// While it is compressed.
     compression: Option<Permit>,
+    /// If it is large: a part is made when it is its turn.
+    turn: Option<ReplyTurn>,
     answering: Option<Answering>,
 }
+
+/// What a reply is charged for, and the turns in which its parts are made if it is large.
+pub(super) type Charge<'a> = (ReplyCharge, &'a ReplyTurns);
 
 impl ReplyBody {
     /// A body that holds what it is charged for until the client has taken it, and reports each
     /// chunk to the watch.
     pub(super) fn new(
         json: Json,
-        charge: Option<ReplyCharge>,
+        charge: Option<Charge<'_>>,
         answering: Option<Answering>,
     ) -> Self {
-        let len = json.len() as u64;
+        let left = json.len();
         let (current, rest) = match json {
             Json::One(piece) => (Some(piece), Vec::new()),
             Json::Many(pieces) => (None, pieces),
         };
         Self {
-            len,
+            len: left as u64,
+            left,
             current,
             rest: rest.into_iter(),
-            held: charge.map(|charge| match &answering {
+            turn: charge
+                .as_ref()
+                .filter(|_| left > CHUNK_BYTES)
+                .map(|(charge, turns)| turns.of(charge.share())),
+            held: charge.map(|(charge, _)| match &answering {
                 Some(answering) => answering.holds(charge),
                 None => HeldReply::without_connection(charge),
             }),
@@ -76,7 +88,7 @@ impl ReplyBody {
     /// The body in its cheapest form: a single small slice needs no chunks.
     pub(super) fn boxed(
         json: Json,
-        charge: Option<ReplyCharge>,
+        charge: Option<Charge<'_>>,
         answering: Option<Answering>,
     ) -> BoxBody {
         match json {
@@ -99,9 +111,12 @@ impl MessageBody for ReplyBody {
 
     fn poll_next(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Truncated>>> {
         let this = self.get_mut();
+        if let Some(turn) = &mut this.turn {
+            ready!(turn.poll(cx, this.left));
+        }
         let piece = loop {
             match &mut this.current {
                 Some(piece) if !piece.is_empty() => break piece,
@@ -121,7 +136,13 @@ impl MessageBody for ReplyBody {
         if let Some(held) = &this.held {
             held.progressed(Instant::now());
         }
-        Poll::Ready(Some(piece.take(CHUNK_BYTES)))
+        let began = Instant::now();
+        let part = piece.take(CHUNK_BYTES);
+        this.left -= part.as_ref().map_or(this.left, Bytes::len);
+        if let Some(turn) = &this.turn {
+            turn.took(began.elapsed());
+        }
+        Poll::Ready(Some(part))
     }
 }
 

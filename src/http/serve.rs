@@ -70,7 +70,7 @@ impl WorkerState {
     fn openrpc(&self, request: &HttpRequest) -> HttpResponse {
         let json = Json::shared(self.server.openrpc.clone());
         let mut response = self
-            .compression
+            .replies
             .response(request, StatusCode::OK, json, None, None);
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static("application/json");

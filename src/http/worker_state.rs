@@ -3,8 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    access_log::RequestIds, compression::Compression, large_bodies::LargeBodies,
-    server_state::ServerState,
+    access_log::RequestIds, large_bodies::LargeBodies, replies::Replies, server_state::ServerState,
 };
 use crate::{
     access::TokenCache,
@@ -20,7 +19,7 @@ pub(super) struct WorkerState {
     pub(super) server: ServerState,
     pub(super) dispatcher: Rc<Dispatcher>,
     pub(super) large_bodies: LargeBodies,
-    pub(super) compression: Compression,
+    pub(super) replies: Replies,
     pub(super) bodies: BodyBudget,
     pub(super) ids: RequestIds,
     pub(super) watch: Rc<Watch>,
@@ -50,7 +49,7 @@ impl WorkerState {
             hub,
             dispatcher: Rc::new(dispatcher),
             large_bodies: LargeBodies::new(server),
-            compression: Compression::default(),
+            replies: Replies::default(),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
             tokens: TokenCache::default(),

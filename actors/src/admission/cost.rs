@@ -33,6 +33,9 @@ pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
 /// How long a client should wait whose query or reply finds no memory.
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Time for which a worker makes parts of large replies before it looks at its sockets again.
+pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(500);
+
 /// Items of one tenant that wait in one queue: as many connections may wait for proofs of some
 /// slots. Each takes a few kilobytes.
 pub(crate) const QUEUE_ITEMS_PER_TENANT_MAX: usize = 4_096;

@@ -185,6 +185,12 @@ impl ReplyBudget {
 }
 
 impl ReplyCharge {
+    /// The share of the tenant that is charged.
+    #[must_use]
+    pub const fn share(&self) -> Share {
+        self.share
+    }
+
     /// Charges for more bytes of the same reply, until they are `bytes` in all.
     ///
     /// # Errors

@@ -53,11 +53,26 @@ impl Turns {
     /// [`QueryError::Overloaded`]: so many of the tenant's bodies wait that this one would wait for
     /// too long.
     pub(crate) async fn next(&self, share: Share, bytes: usize) -> Reply<()> {
+        self.wait(share, bytes, Entry::New).await
+    }
+
+    /// The same for a part of something that was begun: it waits for as long as it has to.
+    ///
+    /// # Errors
+    /// [`QueryError::Overloaded`]: the tenant has too many of them.
+    pub(super) async fn again(&self, share: Share, bytes: usize) -> Reply<()> {
+        self.wait(share, bytes, Entry::Again).await
+    }
+
+    /// Whether somebody has a turn or waits for one.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.is_running.get()
+    }
+
+    async fn wait(&self, share: Share, bytes: usize, entry: Entry) -> Reply<()> {
         let (turn, has_turn) = oneshot::channel();
         let cost = bytes.saturating_mul(BODY_BYTE_NANOS) as u64;
-        let ticket = self
-            .queue
-            .push(share, cost, turn, Instant::now(), Entry::New)?;
+        let ticket = self.queue.push(share, cost, turn, Instant::now(), entry)?;
         let _withdrawn = Withdrawn {
             queue: &self.queue,
             ticket,

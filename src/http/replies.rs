@@ -1,4 +1,4 @@
-//! Compresses large replies.
+//! Responses with replies, of which large ones are compressed and made in turns.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use actix_web::{
         header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
     },
 };
-use nearhead_actors::admission::ReplyCharge;
+use nearhead_actors::admission::{ReplyCharge, ReplyTurns};
 use nearhead_chain::json::Json;
 use tokio::sync::Semaphore;
 
@@ -21,16 +21,22 @@ use crate::{
     limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
 };
 
-/// Compresses at most [`COMPRESSIONS_MAX`] replies at a time; one per worker.
-pub(super) struct Compression(Arc<Semaphore>);
+/// The replies of one worker.
+pub(super) struct Replies {
+    compressions: Arc<Semaphore>,
+    turns: ReplyTurns,
+}
 
-impl Default for Compression {
+impl Default for Replies {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(COMPRESSIONS_MAX)))
+        Self {
+            compressions: Arc::new(Semaphore::new(COMPRESSIONS_MAX)),
+            turns: ReplyTurns::default(),
+        }
     }
 }
 
-impl Compression {
+impl Replies {
     /// A response with this body. It is compressed if it is large, the client accepts an encoding,
     /// and not too many replies are being compressed.
     pub(super) fn response(
@@ -45,9 +51,10 @@ impl Compression {
             .then(|| wanted(request))
             .flatten();
         let admitted = wanted.and_then(|encoding| {
-            let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+            let permit = Arc::clone(&self.compressions).try_acquire_owned().ok()?;
             Some((encoding, permit))
         });
+        let charge = charge.map(|charge| (charge, &self.turns));
         let Some((encoding, permit)) = admitted else {
             return HttpResponse::with_body(status, ReplyBody::boxed(json, charge, answering));
         };
