@@ -15,6 +15,8 @@ from servers import RESULTS, ROOT, WORK, Failure, pinned
 
 VEGETA = WORK / "bin" / "vegeta"
 BODY_BYTES_MAX = 16 << 10
+# How vegeta says that the kernel refused a connection; the last is of one that was reset while vegeta wrote to it.
+REFUSED = ("connection refused", "connection reset", "use of closed network connection")
 # vegeta's process takes some time until it sends.
 STARTS_AHEAD = 0.03
 
@@ -125,7 +127,7 @@ def judge(result, digest):
         is_whole = "Retry-After" in result["headers"] and b'"error":{"code":' in decoded(result)
         return "refused" if is_whole else "wrong"
     # By the kernel: in its queue, or before it. Nothing of the request was read.
-    if "connection refused" in result["error"] or ("connection reset" in result["error"] and not result["bytes_in"]):
+    if any(words in result["error"] for words in REFUSED) and not result["bytes_in"]:
         return "refused"
     timed_out = "Timeout exceeded" in result["error"] or "deadline exceeded" in result["error"]
     return "late" if timed_out else "wrong"
