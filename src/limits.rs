@@ -92,16 +92,15 @@ pub(crate) const OVERLOAD_MEMORY: Duration = Duration::from_millis(500);
 /// are refused: long enough for a burst, and for a machine that is busy with other work.
 pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time for which connections may wait in the kernel's queue, the first of them never the last,
-/// before new ones are refused: thousands of clients that reconnect at once get in before. After
-/// that, those who wait may have left already.
+/// Time for which the kernel's queue may have connections without a break before new ones are
+/// refused: thousands of clients that reconnect at once get in before. After that, those who wait
+/// may have left already.
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time for which connections have to be accepted again after they were refused until the overload
-/// counts as ended.
-pub(crate) const RELAPSE_MAX: Duration = Duration::from_secs(5);
+/// An overload that begins within this time after the last one is a relapse.
+pub(crate) const RELAPSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// `OVERLOAD_PATIENCE` until then.
+/// The same as `OVERLOAD_PATIENCE`, for a relapse.
 pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time for which a worker has to keep up with its work before connections are let in again.
@@ -110,9 +109,16 @@ pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 /// Pause between two looks at that.
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
-/// Time for which connections are then let in on trial, some at first, twice as many each time. If
-/// there are fewer, they are accepted as usual again.
+/// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and twice as
+/// many each time. If fewer come than were let in, they are accepted as usual again.
 pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
+
+/// Connections that are let in by one trial.
+pub(crate) const TRIAL_CONNECTIONS_MAX: usize = 256;
+
+/// Time from one trial to the next at most, if the workers kept up in between. If it takes longer,
+/// the next one begins with few connections again.
+pub(crate) const KEEPING_UP_MAX: Duration = Duration::from_millis(400);
 
 /// Pause after connections could not be accepted, for example because no file descriptor is left.
 pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(500);

@@ -8,8 +8,7 @@ pub const LIGHT: i32 = 5;
 /// The same for heavy work, which runs after light work.
 pub const HEAVY: i32 = 10;
 
-/// The same for the compression of replies, which others need not wait for: a client that takes more
-/// can be given more, uncompressed.
+/// The same for the compression of replies: it may take long, because a reply can be sent as it is.
 pub const COMPRESSION: i32 = 15;
 
 /// The niceness of this thread.

@@ -1,10 +1,11 @@
 //! File descriptors: each open connection takes one.
 
-use crate::limits::INTAKE_MAX;
+use crate::limits::{INTAKE_MAX, TRIAL_CONNECTIONS_MAX};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for the files of a source, the log, and the threads that are not workers.
-const OTHERS: u64 = 128;
+/// Descriptors for the files of a source, the log, the threads that are not workers, and the
+/// connections of one trial after an overload.
+const OTHERS: u64 = 128 + TRIAL_CONNECTIONS_MAX as u64;
 
 /// Descriptors with which a worker and its thread for large bodies poll and wake, and connections
 /// that wait for the worker: as many as it takes at a time, and the one that it looks at.

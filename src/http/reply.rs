@@ -10,7 +10,7 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use nearhead_actors::admission::{Permit, ReplyCharge, ReplyTurn, ReplyTurns};
+use nearhead_actors::admission::{Permit, ReplyCharge, ReplyInTurns, ReplyTurns};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use crate::{
@@ -29,8 +29,8 @@ pub(super) struct ReplyBody {
     held: Option<HeldReply>,
     /// While it is compressed.
     compression: Option<Permit>,
-    /// If it is large: a part is made when it is its turn.
-    turn: Option<ReplyTurn>,
+    /// If it is large: parts that have to be made are made when it is its turn.
+    in_turns: Option<ReplyInTurns>,
     answering: Option<Answering>,
 }
 
@@ -55,10 +55,10 @@ impl ReplyBody {
             left,
             current,
             rest: rest.into_iter(),
-            turn: charge
+            in_turns: charge
                 .as_ref()
                 .filter(|_| left > CHUNK_BYTES)
-                .map(|(charge, turns)| turns.of(charge.share())),
+                .map(|(charge, turns)| turns.reply(charge.share())),
             held: charge.map(|(charge, _)| match &answering {
                 Some(answering) => answering.holds(charge),
                 None => HeldReply::without_connection(charge),
@@ -114,9 +114,6 @@ impl MessageBody for ReplyBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Truncated>>> {
         let this = self.get_mut();
-        if let Some(turn) = &mut this.turn {
-            ready!(turn.poll(cx, this.left));
-        }
         let piece = loop {
             match &mut this.current {
                 Some(piece) if !piece.is_empty() => break piece,
@@ -129,6 +126,9 @@ impl MessageBody for ReplyBody {
                 },
             }
         };
+        if let (Some(reply), Piece::Lazy(_)) = (&mut this.in_turns, &*piece) {
+            ready!(reply.poll(cx, this.left));
+        }
         // The connection asks for a chunk when the last one has left its buffer.
         if let Some(answering) = &this.answering {
             answering.took();
@@ -139,8 +139,8 @@ impl MessageBody for ReplyBody {
         let began = Instant::now();
         let part = piece.take(CHUNK_BYTES);
         this.left -= part.as_ref().map_or(this.left, Bytes::len);
-        if let Some(turn) = &this.turn {
-            turn.took(began.elapsed());
+        if let Some(reply) = &this.in_turns {
+            reply.took(began.elapsed());
         }
         Poll::Ready(Some(part))
     }

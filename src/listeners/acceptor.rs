@@ -5,7 +5,7 @@
 //! | have room | are given to them in turn |
 //! | have no room | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
-//! | keep up with their work for [`WATCHED_TIME`] | are let in by the dozen, until so few come that they are accepted as before |
+//! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by the dozen, until so few come that they are accepted as before |
 //!
 //! To read a request and refuse it costs about as much as a cheap answer. So with ten times the
 //! load, a server that reads everything has no time left to answer anything. What the kernel
@@ -29,14 +29,14 @@ use tokio::{
 };
 
 use super::{
-    load::Room,
+    load::Loads,
     stopping::{Ended, EndsUnexpectedly, Stopping},
     worker::{self, WorkerHandle},
 };
 use crate::{
     limits::{
-        ACCEPT_ERROR_PAUSE, INTAKE_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE, RELAPSE_MAX,
-        RELAPSE_PATIENCE, TRIAL_TIME, WATCHED_TIME,
+        ACCEPT_ERROR_PAUSE, INTAKE_MAX, KEEPING_UP_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE,
+        RELAPSE_PATIENCE, RELAPSE_WITHIN, TRIAL_CONNECTIONS_MAX, TRIAL_TIME,
     },
     metrics::ListenerMetrics,
 };
@@ -60,6 +60,7 @@ struct Queue {
 /// The workers of a server.
 pub(super) struct Workers {
     pub(super) handles: Vec<WorkerHandle>,
+    pub(super) loads: Loads,
     /// Notified when a worker takes connections, or is overloaded.
     pub(super) took: Arc<Notify>,
     /// Whose turn it is.
@@ -72,7 +73,7 @@ enum Given {
     /// To a worker.
     Soon,
     /// To a worker, after all slots were taken.
-    ASlot,
+    AfterASlot,
     /// It was refused.
     ToNobody,
 }
@@ -145,7 +146,7 @@ impl Acceptor {
             match self.workers.give(stream, patience).await {
                 Given::Soon if queue.occupied_for() < QUEUE_PATIENCE => {}
                 // Who waits for a slot is not refused.
-                Given::ASlot => queue.occupied_since = None,
+                Given::AfterASlot => queue.occupied_since = None,
                 Given::Soon | Given::ToNobody => return Ok(()),
             }
         }
@@ -154,12 +155,11 @@ impl Acceptor {
     /// Refuses connections until a trial succeeds.
     async fn recover(&mut self) {
         self.metrics.refusing.set(1);
-        let longest = usize::try_from(self.backlog).unwrap_or(INTAKE_MAX);
-        let mut most = INTAKE_MAX;
+        let mut count = INTAKE_MAX;
         loop {
             let began = Instant::now();
             self.workers.one_keeps_up().await;
-            match self.trial(most).await {
+            match self.trial(count).await {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
@@ -168,24 +168,28 @@ impl Acceptor {
                 }
             }
             // Twice as many each time, for as long as the workers keep up.
-            most = match began.elapsed() < 2 * WATCHED_TIME {
-                true => (most * 2).min(longest),
+            count = match began.elapsed() < KEEPING_UP_MAX {
+                true => (count * 2).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
         }
         self.metrics.refusing.set(0);
     }
 
-    /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether there were fewer.
+    /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether the overload is over: there
+    /// were fewer, or they wait for slots and not for the workers.
     async fn trial(&mut self, most: usize) -> io::Result<bool> {
         self.listen()?;
         let taken = self.take(most).await;
-        let is_over = taken.as_ref().is_ok_and(|taken| taken.len() < most);
+        let mut is_over = taken.as_ref().is_ok_and(|taken| taken.len() < most);
         if !is_over {
             // Before they are given, which may take long, while others would come.
             self.refuse();
         }
         for stream in taken? {
+            if !is_over && self.workers.loads.overloaded_for(Instant::now()).is_none() {
+                is_over = self.listen().is_ok();
+            }
             self.workers.give(stream, RELAPSE_PATIENCE).await;
         }
         Ok(is_over)
@@ -200,7 +204,12 @@ impl Acceptor {
         while taken.len() < most
             && let Ok(stream) = time::timeout_at(ends, queue.next()).await
         {
-            taken.extend(stream?);
+            match stream {
+                Ok(stream) => taken.extend(stream),
+                Err(error) if taken.is_empty() => return Err(error),
+                // Those who are there are served; the next trial finds it again.
+                Err(_) => break,
+            }
         }
         Ok(taken)
     }
@@ -275,8 +284,8 @@ impl Workers {
                     Err(back) => stream = back,
                 }
             }
-            let Some(overloaded_for) = self.overloaded_for(Instant::now()) else {
-                given = Given::ASlot;
+            let Some(overloaded_for) = self.loads.overloaded_for(Instant::now()) else {
+                given = Given::AfterASlot;
                 self.took.notified().await;
                 continue;
             };
@@ -286,13 +295,6 @@ impl Workers {
             }
             let _ = time::timeout(patience - overloaded_for, self.took.notified()).await;
         }
-    }
-
-    /// For how long all workers that have slots have been overloaded; `None` if none has a slot.
-    fn overloaded_for(&self, now: Instant) -> Option<Duration> {
-        let loads = self.handles.iter().map(|it| &it.load);
-        let with_slots = loads.filter(|it| it.room() != Room::NoSlot);
-        with_slots.map(|it| it.overloaded_for(now)).min()
     }
 
     /// Waits until one of them keeps up with its work.
@@ -308,7 +310,7 @@ impl Workers {
 
 /// Whether an overload ended so recently that the next one is part of it.
 fn is_recent(overload_ended: Option<Instant>) -> bool {
-    overload_ended.is_some_and(|ended| ended.elapsed() < RELAPSE_MAX)
+    overload_ended.is_some_and(|ended| ended.elapsed() < RELAPSE_WITHIN)
 }
 
 /// Whether accepting failed because of the client: the next one may be accepted.

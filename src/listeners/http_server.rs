@@ -23,11 +23,13 @@ use actix_web::{
     rt::net::TcpStream,
     web::ServiceConfig,
 };
+use nearhead_actors::thread_priority;
 use nearhead_tenants::allowlists::Network;
 use tokio::sync::Notify;
 
 use super::{
     acceptor::{Acceptor, Workers},
+    load::{Load, Loads},
     stopping::{Stop, Stopping},
     worker::{self, WorkerParts},
 };
@@ -44,6 +46,8 @@ use crate::{
 pub(super) struct Shape {
     pub(super) listener: ListenerKind,
     pub(super) workers: usize,
+    /// By how much the niceness of a worker's other threads exceeds its own.
+    pub(super) blocking_niceness: i32,
     /// The bounds of each worker.
     pub(super) slots: SlotLimits,
     pub(super) grace: Duration,
@@ -60,6 +64,7 @@ impl Shape {
         Self {
             listener: ListenerKind::Public,
             workers: config.workers,
+            blocking_niceness: thread_priority::COMPRESSION,
             slots: SlotLimits {
                 // Rounded down, so that all workers together stay within the limit.
                 slots: (config.max_connections / config.workers).max(1),
@@ -74,6 +79,8 @@ impl Shape {
         Self {
             listener,
             workers: 1,
+            // They hash passwords.
+            blocking_niceness: 0,
             slots: SlotLimits {
                 slots: limits::OPERATOR_CONNECTIONS_MAX,
                 strangers_per_network: usize::MAX,
@@ -120,9 +127,13 @@ impl HttpServer {
     ) -> io::Result<Stop> {
         let (stop, stopping, ended) = Stop::new(self.shape.grace);
         let took = Arc::new(Notify::new());
-        let worker = |_| {
+        let loads = Loads::none(self.shape.workers);
+        let worker = |load: &Load| {
             let parts = WorkerParts {
                 slots: self.shape.slots.slots,
+                niceness: self.shape.blocking_niceness,
+                load: load.clone(),
+                loads: loads.clone(),
                 took: Arc::clone(&took),
                 stopping: stopping.clone(),
                 ended: ended.clone(),
@@ -131,12 +142,13 @@ impl HttpServer {
             let factory = move || this.service(routes, stopping);
             worker::start(factory, parts, failed.clone())
         };
-        let workers: io::Result<Vec<_>> = (0..self.shape.workers).map(worker).collect();
+        let workers: io::Result<Vec<_>> = loads.iter().map(worker).collect();
         let acceptor = Acceptor {
             listener,
             backlog,
             workers: Workers {
                 handles: workers?,
+                loads: loads.clone(),
                 took,
                 next: 0,
             },

@@ -13,6 +13,10 @@ use crate::limits::{INTAKE_MAX, OVERLOAD_MEMORY};
 #[derive(Clone, Debug)]
 pub(super) struct Load(Arc<Mutex<State>>);
 
+/// The loads of all workers of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Loads(Vec<Load>);
+
 #[derive(Debug)]
 struct State {
     room: Room,
@@ -74,6 +78,23 @@ impl Load {
     pub(super) fn overloaded_for(&self, now: Instant) -> Duration {
         let since = self.0.lock().overloaded_since(now);
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+}
+
+impl Loads {
+    /// Those of so many workers that have nothing to do.
+    pub(super) fn none(workers: usize) -> Self {
+        Self((0..workers).map(|_| Load::none()).collect())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Load> {
+        self.0.iter()
+    }
+
+    /// For how long all workers that have slots have been overloaded; `None` if none has a slot.
+    pub(super) fn overloaded_for(&self, now: Instant) -> Option<Duration> {
+        let with_slots = self.iter().filter(|load| load.room() != Room::NoSlot);
+        with_slots.map(|load| load.overloaded_for(now)).min()
     }
 }
 

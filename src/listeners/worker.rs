@@ -26,7 +26,7 @@ use tokio::{
 
 use super::{
     intake::Intake,
-    load::{Load, Room},
+    load::{Load, Loads, Room},
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
 use crate::limits::{
@@ -47,6 +47,11 @@ pub(super) struct WorkerHandle {
 pub(super) struct WorkerParts {
     /// Connections that it may have.
     pub(super) slots: usize,
+    /// By how much the niceness of its other threads exceeds its own.
+    pub(super) niceness: i32,
+    pub(super) load: Load,
+    /// That of all workers.
+    pub(super) loads: Loads,
     /// Notified when it takes connections, or is overloaded.
     pub(super) took: Arc<Notify>,
     pub(super) stopping: Stopping,
@@ -58,6 +63,7 @@ pub(super) struct WorkerParts {
 struct Incoming {
     connections: mpsc::Receiver<StdStream>,
     load: Load,
+    loads: Loads,
     took: Arc<Notify>,
 }
 
@@ -115,20 +121,21 @@ where
 {
     let (sender, receiver) = mpsc::channel(INTAKE_MAX);
     let (questions, asked) = mpsc::channel(1);
-    let load = Load::none();
-    let load_here = load.clone();
+    let load = parts.load.clone();
     let incoming = Incoming {
         connections: receiver,
         load: load.clone(),
+        loads: parts.loads.clone(),
         took: Arc::clone(&parts.took),
     };
-    Arbiter::try_with_tokio_rt(runtime)?.spawn_fn(move || {
+    let niceness = parts.niceness;
+    Arbiter::try_with_tokio_rt(move || runtime(niceness))?.spawn_fn(move || {
         let unexpected = EndsUnexpectedly::new("a worker", failed);
         rt::spawn(async move {
             match factory().new_service(()).await {
                 Ok(service) => {
                     let open = Rc::new(Open::default());
-                    rt::spawn(answer(asked, load_here, Rc::clone(&open)));
+                    rt::spawn(answer(asked, parts.load.clone(), Rc::clone(&open)));
                     serve(service, incoming, open, parts).await;
                     unexpected.allow();
                 }
@@ -144,13 +151,12 @@ where
     })
 }
 
-/// The runtime of a worker. Its other threads compress replies.
-fn runtime() -> io::Result<Runtime> {
+/// The runtime of a worker. Its other threads do what would block it, such as compressing replies.
+fn runtime(niceness: i32) -> io::Result<Runtime> {
     runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_start(|| {
-            let niceness = thread_priority::niceness() + thread_priority::COMPRESSION;
-            thread_priority::set("compress", niceness);
+        .on_thread_start(move || {
+            thread_priority::set("blocking", thread_priority::niceness() + niceness);
         })
         .build()
 }
@@ -251,7 +257,7 @@ impl Incoming {
             }
             self.load.set_overloaded(began, now);
             self.took.notify_one();
-            if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
+            if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
                 // Those who come later are refused: nobody may wait for longer than they.
                 taken.drain(..).for_each(refuse);
                 while let Ok(stream) = self.connections.try_recv() {

@@ -33,8 +33,12 @@ pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
 /// How long a client should wait whose query or reply finds no memory.
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Time for which a worker makes parts of large replies before it looks at its sockets again.
-pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(500);
+/// Time for which a worker makes parts of large replies before it looks at its sockets again: that
+/// of some 32 KiB of proofs, or of some 500 KiB of logs.
+pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(100);
+
+/// Longest wait of a large reply for its next turn. It is shorter than what a slow client is given.
+pub(crate) const REPLY_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Items of one tenant that wait in one queue: as many connections may wait for proofs of some
 /// slots. Each takes a few kilobytes.

@@ -9,7 +9,7 @@ use super::{
     cost::{CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX},
     fair_permits::{FairPermit, FairPermits},
     panics::Panics,
-    turns::{TurnQueue, Turns},
+    turns::{Clock, TurnQueue, Turns},
     work_queue::QueueUse,
 };
 use crate::{
@@ -122,7 +122,7 @@ impl Admission {
         WorkerAdmission {
             cheap,
             measured: self.measured.clone(),
-            turns: Turns::new(turns),
+            turns: Turns::new(turns, Clock::Cpu),
         }
     }
 

@@ -11,102 +11,134 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::timeout};
 
 use super::{
-    cost::REPLY_PARTS_TIME_MAX,
-    turns::{TurnQueue, Turns},
+    cost::{REPLY_PARTS_TIME_MAX, REPLY_TURN_WAIT_MAX},
+    turns::{Clock, TurnQueue, Turns},
 };
 use crate::share::Share;
 
 /// The turns of the large replies of one thread; clones share them.
 ///
-/// To make 64 KiB of a proof takes as long as to answer some dozen cheap requests. After
-/// `REPLY_PARTS_TIME_MAX` of such work, its thread looks at its sockets again, and then makes one
-/// part at a time until no reply waits. Tenants share these turns.
+/// To make 32 KiB of a proof takes as long as to answer a dozen cheap requests. After
+/// `REPLY_PARTS_TIME_MAX` of such work, a thread looks at its sockets again. Replies that have to
+/// wait then have their turns one after the other, and tenants share these.
 #[derive(Clone, Debug)]
 pub struct ReplyTurns {
     turns: Turns,
-    spent: Rc<Spent>,
+    parts: Rc<Parts>,
 }
 
-/// The time that parts have taken since the thread last looked at its sockets.
+/// The parts that a thread makes.
 #[derive(Debug, Default)]
-struct Spent {
+pub(super) struct Parts {
+    /// The time that all of them took.
     time: Cell<Duration>,
-    is_too_long: Cell<bool>,
+    /// That time when the thread last looked at its sockets, and how often it did, if parts were
+    /// made in between.
+    time_at_look: Cell<Duration>,
+    looks: Cell<u64>,
+    will_look: Cell<bool>,
 }
 
-/// The turns of one reply.
-pub struct ReplyTurn {
-    turns: ReplyTurns,
+/// A large reply, of which parts are made when it is its turn.
+pub struct ReplyInTurns {
+    all: ReplyTurns,
     share: Share,
     waiting: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// The look at the sockets after which it had its last turn.
+    turn_after: Option<u64>,
 }
 
 impl Default for ReplyTurns {
     fn default() -> Self {
+        let parts = Rc::new(Parts::default());
+        let queue = Arc::new(TurnQueue::new("replies", 1));
         Self {
-            turns: Turns::new(Arc::new(TurnQueue::new("replies", 1))),
-            spent: Rc::default(),
+            turns: Turns::new(queue, Clock::OfParts(Rc::clone(&parts))),
+            parts,
         }
     }
 }
 
 impl ReplyTurns {
-    /// The turns of a reply to a tenant with this share.
+    /// A reply to a tenant with this share.
     #[must_use]
-    pub fn of(&self, share: Share) -> ReplyTurn {
-        ReplyTurn {
-            turns: self.clone(),
+    pub fn reply(&self, share: Share) -> ReplyInTurns {
+        ReplyInTurns {
+            all: self.clone(),
             share,
             waiting: None,
+            turn_after: None,
         }
     }
+}
 
-    fn add(&self, time: Duration) {
-        let spent = &self.spent;
-        spent.time.set(spent.time.get() + time);
-        if spent.time.get() >= REPLY_PARTS_TIME_MAX && !spent.is_too_long.replace(true) {
-            let spent = Rc::clone(spent);
+impl Parts {
+    /// The time that all of them took, since the thread began.
+    pub(super) fn time(&self) -> Duration {
+        self.time.get()
+    }
+
+    fn add(self: &Rc<Self>, time: Duration) {
+        self.time.set(self.time.get() + time);
+        if !self.will_look.replace(true) {
+            let this = Rc::clone(self);
             actix::spawn(async move {
                 yield_now().await;
-                spent.time.set(Duration::ZERO);
-                spent.is_too_long.set(false);
+                this.time_at_look.set(this.time.get());
+                this.looks.set(this.looks.get() + 1);
+                this.will_look.set(false);
             });
         }
     }
 
-    fn must_wait(&self) -> bool {
-        self.spent.is_too_long.get() || self.turns.are_wanted()
+    /// Whether the thread has to look at its sockets before it makes another one.
+    fn are_enough(&self) -> bool {
+        self.time.get() - self.time_at_look.get() >= REPLY_PARTS_TIME_MAX
     }
 }
 
-impl ReplyTurn {
-    /// Waits until the next part may be made of a reply of which so many bytes are left: those with
-    /// few go first, so that what was begun is finished. It must be called on the thread's arbiter.
+impl ReplyInTurns {
+    /// Waits until the next part may be made, if `left` bytes of the reply are left: those with few
+    /// go first, so that what was begun is finished. It must be called on the thread's arbiter.
+    ///
+    /// After `REPLY_TURN_WAIT_MAX` it may be made in any case: a client must not seem to be slow
+    /// because its reply waits.
     pub fn poll(&mut self, cx: &mut Context<'_>, left: usize) -> Poll<()> {
-        if self.waiting.is_none() && self.turns.must_wait() {
-            let (turns, share) = (self.turns.turns.clone(), self.share);
-            // Refused only beside thousands of others of its tenant, each of which waits.
-            self.waiting = Some(Box::pin(async move { _ = turns.again(share, left).await }));
+        if self.waiting.is_none() && self.has_to_wait() {
+            let (turns, share) = (self.all.turns.clone(), self.share);
+            let waiting = async move {
+                let _ = timeout(REPLY_TURN_WAIT_MAX, turns.again(share, left)).await;
+            };
+            self.waiting = Some(Box::pin(waiting));
         }
         if let Some(waiting) = &mut self.waiting {
             ready!(waiting.as_mut().poll(cx));
             self.waiting = None;
+            self.turn_after = Some(self.all.parts.looks.get());
         }
         Poll::Ready(())
     }
 
     /// The part that had its turn took this long to make.
     pub fn took(&self, time: Duration) {
-        self.turns.add(time);
+        self.all.parts.add(time);
+    }
+
+    fn has_to_wait(&self) -> bool {
+        let parts = &self.all.parts;
+        let has_turn = self.turn_after == Some(parts.looks.get());
+        parts.are_enough() || (self.all.turns.are_given() && !has_turn)
     }
 }
 
-impl fmt::Debug for ReplyTurn {
+impl fmt::Debug for ReplyInTurns {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ReplyTurn").finish_non_exhaustive()
+        formatter
+            .debug_struct("ReplyInTurns")
+            .finish_non_exhaustive()
     }
 }
 
@@ -116,13 +148,11 @@ mod tests {
 
     use super::*;
 
-    const PART: usize = 64 << 10;
-
     /// Makes the parts of one reply, each of which takes so long.
-    async fn make(mut turn: ReplyTurn, parts: usize, took: Duration, mut made: impl FnMut()) {
-        for _ in 0..parts {
-            poll_fn(|cx| turn.poll(cx, PART)).await;
-            turn.took(took);
+    async fn make(mut reply: ReplyInTurns, parts: usize, took: Duration, mut made: impl FnMut()) {
+        for part in 0..parts {
+            poll_fn(|cx| reply.poll(cx, parts - part)).await;
+            reply.took(took);
             made();
         }
     }
@@ -132,7 +162,7 @@ mod tests {
         let turns = ReplyTurns::default();
         let parts = 100;
         let short = REPLY_PARTS_TIME_MAX / (parts as u32 + 1);
-        let mut made = Box::pin(make(turns.of(Share::default()), parts, short, || ()));
+        let mut made = Box::pin(make(turns.reply(Share::default()), parts, short, || ()));
         poll_fn(|cx| {
             assert!(made.as_mut().poll(cx).is_ready());
             Poll::Ready(())
@@ -145,12 +175,12 @@ mod tests {
         let turns = ReplyTurns::default();
         let (flood, other) = (Share::default(), Share::default());
         let order = Rc::new(RefCell::new(Vec::new()));
-        let (replies, parts) = (50, 3);
+        let (replies, parts) = (50, 4);
         let spawn = |share, name| {
             let order = Rc::clone(&order);
             let made = move || order.borrow_mut().push(name);
             let long = REPLY_PARTS_TIME_MAX / 2;
-            actix::spawn(make(turns.of(share), parts, long, made));
+            actix::spawn(make(turns.reply(share), parts, long, made));
         };
         for _ in 0..replies {
             spawn(flood, "flood");
@@ -163,9 +193,20 @@ mod tests {
             most = most.max(now - seen);
             seen = now;
         }
-        // Two take as long as parts may, and one more has its turn.
-        assert!(most <= 3, "{most} parts between two looks at the sockets");
+        // Two take as long as parts may, and this task may look once in two turns.
+        assert!(most <= 4, "{most} parts between two looks at the sockets");
         let last = order.borrow().iter().rposition(|name| *name == "other");
         assert!(last <= Some(4 * parts), "{last:?}");
+    }
+
+    /// The turns of one thread that a panic has ended, say.
+    #[actix::test]
+    async fn a_reply_that_waits_for_too_long_goes_on() {
+        tokio::time::pause();
+        let turns = ReplyTurns::default();
+        let first = turns.reply(Share::default());
+        first.took(REPLY_PARTS_TIME_MAX);
+        turns.turns.stop_giving();
+        make(first, 2, REPLY_PARTS_TIME_MAX, || ()).await;
     }
 }

@@ -1,7 +1,12 @@
 //! Turns on one thread: large bodies are parsed one at a time, and everything else has its turn in
 //! between.
 
-use std::{cell::Cell, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::Cell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{sync::oneshot, task::yield_now};
 
@@ -9,6 +14,7 @@ use super::{
     cost::BODY_BYTE_NANOS,
     cpu_time::CpuTime,
     fair_queue::{Entry, Ticket},
+    reply_turns::Parts,
     work_queue::{Refuse, Run, Taken, WorkQueue},
 };
 use crate::{
@@ -25,7 +31,17 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     queue: Arc<TurnQueue>,
+    clock: Clock,
     is_running: Rc<Cell<bool>>,
+}
+
+/// What a turn is charged by.
+#[derive(Clone, Debug)]
+pub(super) enum Clock {
+    /// The CPU time of the thread until it looks at its sockets.
+    Cpu,
+    /// The time of the parts of replies.
+    OfParts(Rc<Parts>),
 }
 
 /// The bodies that wait for their turn.
@@ -38,10 +54,26 @@ impl Refuse for oneshot::Sender<Reply<()>> {
     }
 }
 
+impl Clock {
+    /// Returns what says how much time has passed since now.
+    fn start(&self) -> impl Fn() -> Duration {
+        let cpu = CpuTime::now();
+        let parts = match self {
+            Self::Cpu => None,
+            Self::OfParts(parts) => Some((Rc::clone(parts), parts.time())),
+        };
+        move || match &parts {
+            None => cpu.elapsed(),
+            Some((parts, before)) => parts.time() - *before,
+        }
+    }
+}
+
 impl Turns {
-    pub(super) fn new(queue: Arc<TurnQueue>) -> Self {
+    pub(super) fn new(queue: Arc<TurnQueue>, clock: Clock) -> Self {
         Self {
             queue,
+            clock,
             is_running: Rc::default(),
         }
     }
@@ -56,7 +88,7 @@ impl Turns {
         self.wait(share, bytes, Entry::New).await
     }
 
-    /// The same for a part of something that was begun: it waits for as long as it has to.
+    /// The same for the next part of what was begun: it waits for as long as it has to.
     ///
     /// # Errors
     /// [`QueryError::Overloaded`]: the tenant has too many of them.
@@ -64,9 +96,15 @@ impl Turns {
         self.wait(share, bytes, Entry::Again).await
     }
 
-    /// Whether somebody has a turn or waits for one.
-    pub(super) fn are_wanted(&self) -> bool {
+    /// Whether turns are being given, because somebody waits for one or has one.
+    pub(super) fn are_given(&self) -> bool {
         self.is_running.get()
+    }
+
+    /// No turn is given any more.
+    #[cfg(test)]
+    pub(super) fn stop_giving(&self) {
+        self.is_running.set(true);
     }
 
     async fn wait(&self, share: Share, bytes: usize, entry: Entry) -> Reply<()> {
@@ -102,7 +140,7 @@ impl Turns {
                 continue;
             };
             running.turn = Some(run);
-            let began = CpuTime::now();
+            let took = self.clock.start();
             if content.send(Ok(())).is_err() {
                 running.skip();
                 continue;
@@ -110,7 +148,7 @@ impl Turns {
             // The task that has its turn runs before the sockets are looked at, and this one after.
             yield_now().await;
             if let Some(turn) = running.turn.take() {
-                self.queue.finished(turn, began.elapsed(), Instant::now());
+                self.queue.finished(turn, took(), Instant::now());
             }
         }
     }
@@ -156,7 +194,6 @@ mod tests {
         cell::RefCell,
         future::poll_fn,
         task::{Context, Poll, Wake, Waker},
-        time::Duration,
     };
 
     use super::*;
@@ -165,7 +202,7 @@ mod tests {
     #[actix::test]
     async fn bodies_have_their_turn_one_at_a_time_and_tenants_share_it() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));
-        let turns = Turns::new(Arc::clone(&queue));
+        let turns = Turns::new(Arc::clone(&queue), Clock::Cpu);
         let (flood, other) = (Share::default(), Share::default());
         let order = Rc::new(RefCell::new(Vec::new()));
         let given = |share, name| {
@@ -193,7 +230,7 @@ mod tests {
     #[actix::test]
     async fn who_goes_away_leaves_the_queue() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));
-        let turns = Turns::new(Arc::clone(&queue));
+        let turns = Turns::new(Arc::clone(&queue), Clock::Cpu);
         let mut leaves = Box::pin(turns.next(Share::default(), 1));
         poll_fn(|cx| {
             assert!(leaves.as_mut().poll(cx).is_pending());
@@ -218,7 +255,7 @@ mod tests {
     #[actix::test]
     async fn a_panic_does_not_end_the_turns() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));
-        let turns = Turns::new(Arc::clone(&queue));
+        let turns = Turns::new(Arc::clone(&queue), Clock::Cpu);
         let share = Share::default();
         let mut panics = Box::pin(turns.next(share, 1));
         let waker = Waker::from(Arc::new(Panics));
@@ -242,7 +279,7 @@ mod tests {
     #[actix::test]
     async fn a_turn_costs_its_time() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));
-        let turns = Turns::new(Arc::clone(&queue));
+        let turns = Turns::new(Arc::clone(&queue), Clock::Cpu);
         let (slow, other) = (Share::default(), Share::default());
         let order = Rc::new(RefCell::new(Vec::new()));
         let waiting = [
@@ -274,7 +311,7 @@ mod tests {
     #[actix::test]
     async fn a_late_refusal_is_a_turn() {
         let queue = Arc::new(TurnQueue::new("bodies", 1));
-        let turns = Turns::new(Arc::clone(&queue));
+        let turns = Turns::new(Arc::clone(&queue), Clock::Cpu);
         let (flood, other) = (Share::default(), Share::default());
         let before = Instant::now() - Duration::from_secs(2);
         let mut waiting: Vec<_> = (0..20)

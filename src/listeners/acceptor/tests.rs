@@ -64,19 +64,18 @@ impl Scene {
         let took = Arc::new(Notify::new());
         let keeps_up = Rc::new(Cell::new(true));
         let asked = Rc::new(Cell::new(0));
-        let (mut queues, mut loads, mut handles) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..workers {
+        let loads = Loads::none(workers);
+        let (mut queues, mut handles) = (Vec::new(), Vec::new());
+        for load in loads.iter() {
             let (connections, queue) = mpsc::channel(INTAKE_MAX);
             let (questions, answering) = mpsc::channel(1);
-            let load = Load::none();
             let (keeps_up, asked) = (Rc::clone(&keeps_up), Rc::clone(&asked));
             task::spawn_local(answer(answering, keeps_up, asked, load.clone()));
             load.set_room(room);
             queues.push(queue);
-            loads.push(load.clone());
             handles.push(WorkerHandle {
                 connections,
-                load,
+                load: load.clone(),
                 questions,
             });
         }
@@ -86,6 +85,7 @@ impl Scene {
             backlog: 64,
             workers: Workers {
                 handles,
+                loads: loads.clone(),
                 took: Arc::clone(&took),
                 next: 0,
             },
@@ -96,7 +96,7 @@ impl Scene {
             address,
             metrics,
             queues,
-            loads,
+            loads: loads.iter().cloned().collect(),
             keeps_up,
             asked,
             took,
