@@ -1,10 +1,12 @@
 """Up to ten times what a server can answer, while it has a share of one core."""
 
+import json
 import resource
 
 import vegeta
 from cpu_quota import cpu_quota
 from figures import Phase
+from servers import RESULTS
 from tables import table
 from workloads import Workload
 
@@ -62,6 +64,7 @@ def offer(options, server, workload, share):
         f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
     )
     print_phases(phases, max(peaks))
+    (RESULTS / f"{name}-capacity.json").write_text(json.dumps(max(peaks)))
     return [f"{server.name}, {fault}" for fault in judge(before + after, phases, max(peaks))], max(peaks)
 
 
