@@ -110,10 +110,15 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(worker: &WorkerHandle, connections: usize) -> Self {
+    async fn new(worker: &WorkerHandle, connections: usize) -> Self {
+        let (clients, servers): (Vec<_>, Vec<_>) = pairs(connections).into_iter().unzip();
+        for server in servers {
+            worker.connections.send(server).await.unwrap();
+        }
+        // All have been taken before they keep the worker busy.
+        clients.iter().for_each(ask);
         let ended = Arc::new(AtomicBool::new(false));
-        let ask_until_the_end = |(client, server): (StdStream, StdStream)| {
-            worker.connections.try_send(server).unwrap();
+        let ask_until_the_end = |client: StdStream| {
             let ended = Arc::clone(&ended);
             thread::spawn(move || {
                 while !ended.load(Ordering::Relaxed) {
@@ -121,9 +126,8 @@ impl Busy {
                 }
             })
         };
-        let asking = pairs(connections).into_iter().map(ask_until_the_end);
         Self {
-            asking: asking.collect(),
+            asking: clients.into_iter().map(ask_until_the_end).collect(),
             ended,
         }
     }
@@ -148,11 +152,8 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
         worker.connections.send(server).await.unwrap();
         idle.push(client);
     }
-    while worker.connections.capacity() < INTAKE_MAX {
-        task::yield_now().await;
-    }
     // A turn with these four is too long.
-    let busy = Busy::new(&worker, 4);
+    let busy = Busy::new(&worker, 4).await;
     // Now and then it takes one more, when those that are busy are slow.
     let refused = loop {
         if worker.connections.capacity() == INTAKE_MAX {
