@@ -9,6 +9,7 @@ mod memory_level;
 mod panics;
 mod permits;
 mod reply_budget;
+mod reply_parts;
 mod reply_turns;
 mod standing_queue;
 mod turns;

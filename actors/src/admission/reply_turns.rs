@@ -2,7 +2,6 @@
 //! turn in between.
 
 use std::{
-    cell::Cell,
     fmt,
     pin::Pin,
     rc::Rc,
@@ -11,10 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::yield_now, time::timeout};
+use tokio::time::timeout;
 
 use super::{
-    cost::{REPLY_PARTS_TIME_MAX, REPLY_TURN_WAIT_MAX},
+    cost::REPLY_TURN_WAIT_MAX,
+    reply_parts::Parts,
     turns::{Clock, TurnQueue, Turns},
 };
 use crate::share::Share;
@@ -28,18 +28,6 @@ use crate::share::Share;
 pub struct ReplyTurns {
     turns: Turns,
     parts: Rc<Parts>,
-}
-
-/// The parts that a thread makes.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    /// The time that all of them took.
-    time: Cell<Duration>,
-    /// That time when the thread last looked at its sockets, and how often it did, if parts were
-    /// made in between.
-    time_at_look: Cell<Duration>,
-    looks: Cell<u64>,
-    will_look: Cell<bool>,
 }
 
 /// A large reply, of which parts are made when it is its turn.
@@ -75,31 +63,6 @@ impl ReplyTurns {
     }
 }
 
-impl Parts {
-    /// The time that all of them took, since the thread began.
-    pub(super) fn time(&self) -> Duration {
-        self.time.get()
-    }
-
-    fn add(self: &Rc<Self>, time: Duration) {
-        self.time.set(self.time.get() + time);
-        if !self.will_look.replace(true) {
-            let this = Rc::clone(self);
-            actix::spawn(async move {
-                yield_now().await;
-                this.time_at_look.set(this.time.get());
-                this.looks.set(this.looks.get() + 1);
-                this.will_look.set(false);
-            });
-        }
-    }
-
-    /// Whether the thread has to look at its sockets before it makes another one.
-    fn are_enough(&self) -> bool {
-        self.time.get() - self.time_at_look.get() >= REPLY_PARTS_TIME_MAX
-    }
-}
-
 impl ReplyInTurns {
     /// Waits until the next part may be made, if `left` bytes of the reply are left: those with few
     /// go first, so that what was begun is finished. It must be called on the thread's arbiter.
@@ -117,7 +80,7 @@ impl ReplyInTurns {
         if let Some(waiting) = &mut self.waiting {
             ready!(waiting.as_mut().poll(cx));
             self.waiting = None;
-            self.turn_after = Some(self.all.parts.looks.get());
+            self.turn_after = Some(self.all.parts.looks());
         }
         Poll::Ready(())
     }
@@ -129,7 +92,7 @@ impl ReplyInTurns {
 
     fn has_to_wait(&self) -> bool {
         let parts = &self.all.parts;
-        let has_turn = self.turn_after == Some(parts.looks.get());
+        let has_turn = self.turn_after == Some(parts.looks());
         parts.are_enough() || (self.all.turns.are_given() && !has_turn)
     }
 }
@@ -146,7 +109,9 @@ impl fmt::Debug for ReplyInTurns {
 mod tests {
     use std::{cell::RefCell, future::poll_fn};
 
-    use super::*;
+    use tokio::task::yield_now;
+
+    use super::{super::cost::REPLY_PARTS_TIME_MAX, *};
 
     /// Makes the parts of one reply, each of which takes so long.
     async fn make(mut reply: ReplyInTurns, parts: usize, took: Duration, mut made: impl FnMut()) {

@@ -14,7 +14,7 @@ use super::{
     cost::BODY_BYTE_NANOS,
     cpu_time::CpuTime,
     fair_queue::{Entry, Ticket},
-    reply_turns::Parts,
+    reply_parts::Parts,
     work_queue::{Refuse, Run, Taken, WorkQueue},
 };
 use crate::{
