@@ -42,10 +42,10 @@ def offer(options, server, workload, share):
     url = f"http://127.0.0.1:{server.port}{server.path}"
     name = f"overload-{options.work}-{server.name}"
     before = closed_loop(f"{name}-before", workload, url)
-    capacity = max(phase.goodput for phase in before)
+    expected = max(phase.goodput for phase in before)
     phases = []
     for load in LOADS:
-        rate = max(1, round(capacity * load))
+        rate = max(1, round(expected * load))
         # Half as many again as wait if no answer comes until the timeout.
         clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
         start = len(phases) * options.seconds
@@ -56,16 +56,16 @@ def offer(options, server, workload, share):
     seconds = options.seconds * len(phases)
     used, busy = (server.cpu_seconds() - used) / seconds, (children_seconds() - busy) / seconds
     after = closed_loop(f"{name}-after", workload, url)
-    peaks = [(first.goodput + last.goodput) / 2 for first, last in zip(before, after)]
+    capacity = max((first.goodput + last.goodput) / 2 for first, last in zip(before, after))
     print(
         f"\n{server.name}, {options.work}: {share:.0%} of a core (used: {used:.1%}), "
         f"closed loop before and after: {closed_loops(before, after)}; "
         f"vegeta used {busy:.0%} of a core; "
         f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
     )
-    print_phases(phases, max(peaks))
-    (RESULTS / f"{name}-capacity.json").write_text(json.dumps(max(peaks)))
-    return [f"{server.name}, {fault}" for fault in judge(before + after, phases, max(peaks))], max(peaks)
+    print_phases(phases, capacity)
+    (RESULTS / f"{name}-capacity.json").write_text(json.dumps(capacity))
+    return [f"{server.name}, {fault}" for fault in judge(before + after, phases, capacity)], capacity
 
 
 def closed_loop(name, workload, url):

@@ -18,6 +18,11 @@ pub fn niceness() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
+/// Gives this thread a name, and this much more niceness than it has.
+pub fn lower(name: &str, by: i32) {
+    set(name, niceness() + by);
+}
+
 /// Gives this thread a name and a niceness.
 pub fn set(name: &str, niceness: i32) {
     // On other systems niceness belongs to the process as a whole.

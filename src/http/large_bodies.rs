@@ -85,10 +85,7 @@ impl BodyThread {
         let arbiter = Arbiter::try_new()?;
         let server = server.clone();
         let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
-            thread_priority::set(
-                "bodies",
-                thread_priority::niceness() + thread_priority::LIGHT,
-            );
+            thread_priority::lower("bodies", thread_priority::LIGHT);
             let usage = UsageMeter::start_for(server.tenants.as_ref());
             LargeBodyActor(Rc::new(server.dispatcher(usage)))
         });

@@ -126,21 +126,26 @@ impl MessageBody for ReplyBody {
                 },
             }
         };
-        if let (Some(reply), Piece::Lazy(_)) = (&mut this.in_turns, &*piece) {
+        let mut in_turns = match piece {
+            Piece::Lazy(_) => this.in_turns.as_mut(),
+            // Nothing has to be made.
+            Piece::Own(_) | Piece::Shared(_) => None,
+        };
+        if let Some(reply) = &mut in_turns {
             ready!(reply.poll(cx, this.left));
         }
+        let now = Instant::now();
         // The connection asks for a chunk when the last one has left its buffer.
         if let Some(answering) = &this.answering {
             answering.took();
         }
         if let Some(held) = &this.held {
-            held.progressed(Instant::now());
+            held.progressed(now);
         }
-        let began = Instant::now();
         let part = piece.take(CHUNK_BYTES);
         this.left -= part.as_ref().map_or(this.left, Bytes::len);
-        if let Some(reply) = &this.in_turns {
-            reply.took(began.elapsed());
+        if let Some(reply) = in_turns {
+            reply.took(now.elapsed());
         }
         Poll::Ready(Some(part))
     }

@@ -155,9 +155,7 @@ where
 fn runtime(niceness: i32) -> io::Result<Runtime> {
     runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_start(move || {
-            thread_priority::set("blocking", thread_priority::niceness() + niceness);
-        })
+        .on_thread_start(move || thread_priority::lower("blocking", niceness))
         .build()
 }
 

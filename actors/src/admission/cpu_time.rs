@@ -25,6 +25,11 @@ impl CpuTime {
         }
     }
 
+    /// What the thread had used by then.
+    pub(super) const fn used(self) -> Duration {
+        self.used
+    }
+
     /// What this thread has used since then.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().used.saturating_sub(self.used)

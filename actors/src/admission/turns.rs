@@ -55,16 +55,10 @@ impl Refuse for oneshot::Sender<Reply<()>> {
 }
 
 impl Clock {
-    /// Returns what says how much time has passed since now.
-    fn start(&self) -> impl Fn() -> Duration {
-        let cpu = CpuTime::now();
-        let parts = match self {
-            Self::Cpu => None,
-            Self::OfParts(parts) => Some((Rc::clone(parts), parts.time())),
-        };
-        move || match &parts {
-            None => cpu.elapsed(),
-            Some((parts, before)) => parts.time() - *before,
+    fn now(&self) -> Duration {
+        match self {
+            Self::Cpu => CpuTime::now().used(),
+            Self::OfParts(parts) => parts.time(),
         }
     }
 }
@@ -140,7 +134,7 @@ impl Turns {
                 continue;
             };
             running.turn = Some(run);
-            let took = self.clock.start();
+            let began = self.clock.now();
             if content.send(Ok(())).is_err() {
                 running.skip();
                 continue;
@@ -148,7 +142,8 @@ impl Turns {
             // The task that has its turn runs before the sockets are looked at, and this one after.
             yield_now().await;
             if let Some(turn) = running.turn.take() {
-                self.queue.finished(turn, took(), Instant::now());
+                let took = self.clock.now().saturating_sub(began);
+                self.queue.finished(turn, took, Instant::now());
             }
         }
     }
