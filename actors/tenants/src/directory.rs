@@ -281,7 +281,9 @@ impl Directory {
         if self.keys.len() >= KEYS_MAX {
             return Err(CommandError::TooManyKeys(KEYS_MAX));
         }
-        if self.keys.contains(&id) || self.by_digest.contains(&digest) {
+        // A chain keeps its name when its first key is removed.
+        let is_taken = self.keys.contains(&id) || self.chains.contains_key(&id);
+        if is_taken || self.by_digest.contains(&digest) {
             return Err(CommandError::KeyTaken);
         }
         check_settings(&settings)?;
