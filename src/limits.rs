@@ -261,8 +261,8 @@ pub(crate) const CHARGED_REPLY_BYTES_MIN: usize = 16 << 10;
 
 /// Longest time that a client may take for the next part of a reply. A part is [`CHUNK_BYTES`], and
 /// the kernel accepts the next one when half of [`UNSENT_BYTES`] is sent. A slower client holds
-/// memory that others need and is cut off; a steady 20 KB/s is fast enough. Whole seconds.
-pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// memory that others need and is cut off; a steady 24 KB/s is fast enough. Whole seconds.
+pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Bytes of a connection that the kernel holds unsent. By default it accepts megabytes, and then no
 /// more until a third of them is sent: a client that reads 100 KB/s would seem to read nothing for

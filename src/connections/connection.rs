@@ -9,6 +9,7 @@ use std::{
     pin::{Pin, pin},
     rc::{Rc, Weak},
     task::Poll,
+    time::Duration,
 };
 
 use nearhead_tenants::id::TenantId;
@@ -152,9 +153,19 @@ impl Connection {
     }
 
     /// Ends the connection: the next read and the next write fail.
+    ///
+    /// A client that does not take what it is sent is reset. Otherwise the kernel would keep those
+    /// bytes, and with them the connection, until it gives up trying; and the client would not be
+    /// told.
     pub(super) fn cut(&self) {
-        // This fails if the connection has already ended.
-        let _ = self.with_socket(|socket| socket.shutdown(Shutdown::Both));
+        let is_read = self.is_ready_for(PollFlags::OUT).unwrap_or(true);
+        // Both fail if the connection has already ended.
+        let _ = self.with_socket(|socket| {
+            if !is_read {
+                let _ = socket.set_linger(Some(Duration::ZERO));
+            }
+            socket.shutdown(Shutdown::Both)
+        });
     }
 
     fn with_socket<T>(&self, work: impl FnOnce(SockRef<'_>) -> T) -> T {

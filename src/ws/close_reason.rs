@@ -15,7 +15,7 @@ impl CloseReason {
     pub(crate) const NOT_UTF8: Self = Self::new(1007, "text is not UTF-8");
     pub(crate) const TOO_SLOW: Self = Self::new(1008, "message took too long");
     pub(crate) const TOO_LARGE: Self = Self::new(1009, "message too large, send at most 32 MiB");
-    pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 10 seconds");
+    pub(crate) const NOT_READING: Self = Self::new(1013, "nothing was read for 8 seconds");
     pub(crate) const MEMORY: Self = Self::new(1013, "answers were not read while memory is short");
     pub(crate) const FELL_BEHIND: Self = Self::new(1013, "fell behind the window, subscribe again");
     pub(crate) const NO_PONG: Self = Self::new(1001, "no pong");

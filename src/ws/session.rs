@@ -44,7 +44,7 @@ const CLOSE_MAX: Tick = 3;
 const PONG_MAX: Tick = PING_EVERY - CLOSE_MAX - 1;
 
 /// Seconds after which a client that takes no byte counts as stalled.
-const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
+pub(super) const STALL_MAX: Tick = WRITE_STALL_TIMEOUT.as_secs() as Tick;
 
 /// Bytes that the answers to single requests in flight may hold together.
 const SINGLE_ANSWERS_MAX: usize = SESSION_REQUESTS_MAX * JOINED_REPLY_BYTES_MAX;

@@ -120,7 +120,7 @@ fn a_client_that_stops_reading_gets_the_close_reason() {
         server.get_admin("/metrics").text().contains(closed)
     });
     is_all_logs(&session.receive());
-    let expected = (1013, "nothing was read for 10 seconds".to_owned());
+    let expected = (1013, "nothing was read for 8 seconds".to_owned());
     check("the reason", &session.close_code(), &expected);
     // A pong does not end the session: the server still waits for the client's close frame.
     session.send(FIN | PONG, b"");

@@ -294,7 +294,11 @@ fn a_key_that_is_over_can_be_removed() {
     assert_eq!(last.chain(), key_id(1));
     assert_eq!(directory.chain(key_id(1)).collect::<Vec<_>>(), [last]);
     let again = directory.run(create_key(1, 1, None), NOW);
-    assert_eq!(again, Err(CommandError::KeyTaken), "the chain has this name");
+    assert_eq!(
+        again,
+        Err(CommandError::KeyTaken),
+        "the chain has this name"
+    );
     directory.run(create_key(3, 1, None), NOW).unwrap();
 }
 
