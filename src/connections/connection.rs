@@ -268,11 +268,11 @@ pub(crate) async fn unless_gone<T>(
 mod tests {
     use std::{
         future::{pending, ready},
-        io::Write as _,
+        io::{ErrorKind, Read as _, Write as _},
         net::{Shutdown, TcpStream},
         os::fd::AsRawFd as _,
         task::{Context, Waker},
-        time::{Duration, Instant},
+        time::Instant,
     };
 
     use super::*;
@@ -327,5 +327,30 @@ mod tests {
         let peer = Some(&Connection::of(server.as_raw_fd()));
         assert_eq!(unless_gone(ready(7), peer).await, Some(7));
         assert_eq!(unless_gone(ready(7), None).await, Some(7));
+    }
+
+    /// A client that does not read is told, although nothing more can be sent to it, and the kernel
+    /// keeps nothing for it. One that reads gets everything it was sent.
+    #[test]
+    fn a_client_that_does_not_read_is_reset() {
+        for (bytes, is_reset) in [(1, false), (usize::MAX, true)] {
+            let (mut client, mut server) = socket_pair();
+            server.set_nonblocking(true).unwrap();
+            let mut left = bytes;
+            while left > 0
+                && let Ok(written) = server.write(&vec![0; left.min(1 << 16)])
+            {
+                left -= written;
+            }
+            let connection = Connection::of(server.as_raw_fd());
+            connection.cut();
+            drop((connection, server));
+            let read = client.read_to_end(&mut Vec::new());
+            let expected = match is_reset {
+                true => Err(ErrorKind::ConnectionReset),
+                false => Ok(bytes),
+            };
+            assert_eq!(read.map_err(|error| error.kind()), expected);
+        }
     }
 }
