@@ -16,10 +16,10 @@ RUN_US = 4_000
 
 
 @contextlib.contextmanager
-def cpu_quota(pid, share):
-    """Gives a process, with all its threads, `share` of one core meanwhile."""
+def cpu_quota(pids, share):
+    """Gives processes, with all their threads, `share` of one core meanwhile."""
     controllers, is_v2 = cpu_controllers()
-    folder = controllers / f"nearhead-load-test-{pid}"
+    folder = controllers / f"nearhead-load-test-{pids[0]}"
     period = round(RUN_US / share)
     try:
         if is_v2:
@@ -30,13 +30,14 @@ def cpu_quota(pid, share):
         else:
             (folder / "cpu.cfs_period_us").write_text(str(period))
             (folder / "cpu.cfs_quota_us").write_text(str(RUN_US))
-        (folder / "cgroup.procs").write_text(str(pid))
+        for pid in pids:
+            (folder / "cgroup.procs").write_text(str(pid))
     except OSError as error:
         raise Failure(f"a CPU quota needs root, who may make cgroups: {error}") from error
     try:
         yield
     finally:
-        if pathlib.Path(f"/proc/{pid}").exists():
+        for pid in filter(lambda pid: pathlib.Path(f"/proc/{pid}").exists(), pids):
             (controllers / "cgroup.procs").write_text(str(pid))
         folder.rmdir()
 

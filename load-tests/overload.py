@@ -34,7 +34,7 @@ def measure(options, server, window):
     """Prints the table; returns what is wrong, and the capacity in answers a second."""
     share = options.share or WORK[options.work]
     workload = Workload(options.work, server, window)
-    with cpu_quota(server.process.pid, share):
+    with cpu_quota(server.pids(), share):
         return offer(options, server, workload, share)
 
 

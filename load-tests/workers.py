@@ -8,8 +8,8 @@ from figures import Phase
 from tables import table
 from workloads import Workload
 
-# Of a core, for each worker: two cores also have to run the load generator.
-SHARE = 0.25
+# Of a core, for each worker: the load generator needs three times what it makes the server use.
+SHARE = 0.1
 WORK = ("cheap", "mix", "proofs-64")
 CLIENTS = 64
 ROUNDS = 5
@@ -41,6 +41,6 @@ def run(options, servers, window):
 def measure(options, server, workload, share, name):
     url = f"http://127.0.0.1:{server.port}{server.path}"
     phase = Phase(workload.name, workload, url, 0, options.seconds, None, CLIENTS)
-    with cpu_quota(server.process.pid, share):
+    with cpu_quota(server.pids(), share):
         vegeta.offer(name, [phase], TIMEOUT_MS)
     return phase

@@ -77,8 +77,8 @@ pub(crate) const INTAKE_MAX: usize = 16;
 /// written.
 pub(crate) const TURNS_OF_REQUEST: usize = 4;
 
-/// Longest time of so many turns after which a worker takes connections; otherwise it is
-/// overloaded.
+/// Longest time of so many turns, or wait of large replies before they begin, after which a worker
+/// takes connections; otherwise it is overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Open connections up to which a worker takes further ones however busy it is: with a few, it

@@ -92,6 +92,11 @@ impl<T> Holders<T> {
         self.by_id.len()
     }
 
+    /// How many have any.
+    pub(super) fn owners(&self) -> usize {
+        self.counts.len()
+    }
+
     /// Removes the connection that has been idle for longest, for at least a second, of whoever has
     /// most connections: more than an equal share of `slots`, of which whoever connects next has
     /// one too. `idle_since` is `None` for a connection with a request in progress.

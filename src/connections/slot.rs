@@ -67,6 +67,11 @@ impl<T> SharedSlots<T> {
         self.count(evicted)
     }
 
+    /// Whether all connections on which a key was accepted are one tenant's.
+    pub(super) fn have_one_owner(&self) -> bool {
+        self.slots.borrow().owners() <= 1
+    }
+
     fn count(&self, evicted: Evicted<T>) -> Vec<T> {
         let mut connections = Vec::new();
         for (connection, reason) in evicted.strangers {

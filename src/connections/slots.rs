@@ -114,6 +114,11 @@ impl<T> Slots<T> {
         Evicted { strangers, holder }
     }
 
+    /// How many tenants have connections.
+    pub(super) fn owners(&self) -> usize {
+        self.holders.owners()
+    }
+
     /// Gives a slot to a stranger, after room was made.
     pub(super) fn give(&mut self, stranger: Stranger<T>) -> Position {
         self.strangers.add(stranger)

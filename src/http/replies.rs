@@ -27,16 +27,15 @@ pub(super) struct Replies {
     turns: ReplyTurns,
 }
 
-impl Default for Replies {
-    fn default() -> Self {
+impl Replies {
+    /// Replies that are made in these turns.
+    pub(super) fn new(turns: &ReplyTurns) -> Self {
         Self {
             compressions: Arc::new(Semaphore::new(COMPRESSIONS_MAX)),
-            turns: ReplyTurns::default(),
+            turns: turns.clone(),
         }
     }
-}
 
-impl Replies {
     /// A response with this body. It is compressed if it is large, the client accepts an encoding,
     /// and not too many replies are being compressed.
     pub(super) fn response(

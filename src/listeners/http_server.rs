@@ -31,7 +31,7 @@ use super::{
     acceptor::{Acceptor, Workers},
     load::{Load, Loads},
     stopping::{Stop, Stopping},
-    worker::{self, WorkerParts},
+    worker::{self, Waited, WorkerParts},
 };
 use crate::{
     access::network_of,
@@ -158,19 +158,24 @@ impl HttpServer {
         Ok(stop)
     }
 
-    /// The service of a worker, on the current thread.
+    /// The service of a worker, on the current thread, and how long its replies wait.
     fn service(
         self,
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>),
         stopping: Stopping,
-    ) -> impl ServiceFactory<TcpStream, Config = (), Service: 'static> {
+    ) -> (
+        impl ServiceFactory<TcpStream, Config = (), Service: 'static>,
+        Waited,
+    ) {
         let watch = self.watch();
+        let replies = Rc::clone(&watch);
+        let waited = Rc::new(move || replies.replies_waited());
         let app = App::new().configure(|config| routes(config, &watch));
         let app = app
             .into_factory()
             .map_err(|error: Error| error.error_response());
         let metrics = self.metrics.clone();
-        HttpService::build()
+        let service = HttpService::build()
             .graceful_shutdown_signal(move || {
                 let mut stopping = stopping.clone();
                 async move { _ = stopping.wait().await }
@@ -184,7 +189,8 @@ impl HttpServer {
             })
             .finish(map_config(app, |()| AppConfig::default()))
             .tcp()
-            .map_err(move |error| ended(&error, &metrics))
+            .map_err(move |error| ended(&error, &metrics));
+        (service, waited)
     }
 
     /// The watch over the connections of a worker, on the current thread.

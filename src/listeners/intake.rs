@@ -7,7 +7,7 @@ use crate::limits::{INTAKE_MAX, TURNS_TIME_MAX};
 /// How many connections one worker takes at a time.
 ///
 /// A turn goes once through all connections that are ready, and a cheap request takes a few turns.
-/// After turns that took too long, a worker takes no connection, and after the next short ones, a
+/// After turns that took too long, or large replies that waited too long to begin, a worker takes no connection, and after the next short ones, a
 /// single one; from then on, twice as many each time. So a crowd that connects at once does not
 /// slow down those that are connected already by more than that.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ impl Intake {
         self.next
     }
 
-    /// How many connections to take after turns that took this long.
-    pub(super) fn after(&mut self, turns: Duration) -> usize {
-        if turns > TURNS_TIME_MAX {
+    /// How many connections to take when requests wait this long.
+    pub(super) fn after(&mut self, waited: Duration) -> usize {
+        if waited > TURNS_TIME_MAX {
             self.next = 1;
             return 0;
         }

@@ -59,6 +59,13 @@ pub(super) struct WorkerParts {
     pub(super) ended: Ended,
 }
 
+/// How long the work that a worker begins now has waited, besides for its turn in the event loop.
+pub(super) type Waited = Rc<dyn Fn() -> Duration>;
+
+/// How a worker finds out whether it keeps up with its work.
+#[derive(Clone)]
+struct Probe(Waited);
+
 /// Connections for a worker.
 struct Incoming {
     connections: mpsc::Receiver<StdStream>,
@@ -111,7 +118,7 @@ pub(super) async fn keeps_up(questions: mpsc::Sender<oneshot::Sender<bool>>) {
 /// # Errors
 /// The system has no thread left.
 pub(super) fn start<F>(
-    factory: impl FnOnce() -> F + Send + 'static,
+    factory: impl FnOnce() -> (F, Waited) + Send + 'static,
     parts: WorkerParts,
     failed: impl FnOnce(String) + Send + 'static,
 ) -> io::Result<WorkerHandle>
@@ -132,11 +139,18 @@ where
     Arbiter::try_with_tokio_rt(move || runtime(niceness))?.spawn_fn(move || {
         let unexpected = EndsUnexpectedly::new("a worker", failed);
         rt::spawn(async move {
-            match factory().new_service(()).await {
+            let (factory, waited) = factory();
+            match factory.new_service(()).await {
                 Ok(service) => {
+                    let probe = Probe(waited);
                     let open = Rc::new(Open::default());
-                    rt::spawn(answer(asked, parts.load.clone(), Rc::clone(&open)));
-                    serve(service, incoming, open, parts).await;
+                    rt::spawn(answer(
+                        asked,
+                        parts.load.clone(),
+                        Rc::clone(&open),
+                        probe.clone(),
+                    ));
+                    serve(service, incoming, open, parts, probe).await;
                     unexpected.allow();
                 }
                 Err(_) => drop(unexpected),
@@ -160,8 +174,13 @@ fn runtime(niceness: i32) -> io::Result<Runtime> {
 }
 
 /// Serves connections until the server stops, and then until they end or the grace period does.
-async fn serve<S>(service: S, mut incoming: Incoming, open: Rc<Open>, parts: WorkerParts)
-where
+async fn serve<S>(
+    service: S,
+    mut incoming: Incoming,
+    open: Rc<Open>,
+    parts: WorkerParts,
+    probe: Probe,
+) where
     S: Service<TcpStream> + 'static,
 {
     let WorkerParts {
@@ -175,7 +194,7 @@ where
         let taken = tokio::select! {
             biased;
             grace = stopping.wait() => break grace,
-            taken = incoming.next(&open, slots, &mut intake) => taken,
+            taken = incoming.next(&open, slots, &mut intake, &probe) => taken,
         };
         // The acceptor is gone, and the word that the server stops is on its way.
         let Some(taken) = taken else {
@@ -200,9 +219,14 @@ where
 }
 
 /// Tells the acceptor whether the worker keeps up with its work, whenever it asks.
-async fn answer(mut asked: mpsc::Receiver<oneshot::Sender<bool>>, load: Load, open: Rc<Open>) {
+async fn answer(
+    mut asked: mpsc::Receiver<oneshot::Sender<bool>>,
+    load: Load,
+    open: Rc<Open>,
+    probe: Probe,
+) {
     while let Some(answer) = asked.recv().await {
-        let keeps_up = open.missing() > 0 || has_short_turns().await;
+        let keeps_up = open.missing() > 0 || probe.keeps_up().await;
         if keeps_up {
             load.set_calm();
         }
@@ -210,25 +234,30 @@ async fn answer(mut asked: mpsc::Receiver<oneshot::Sender<bool>>, load: Load, op
     }
 }
 
-/// Whether no turns of this worker take too long, for [`WATCHED_TIME`].
-async fn has_short_turns() -> bool {
-    let began = Instant::now();
-    while began.elapsed() < WATCHED_TIME {
-        let step = Instant::now();
-        time::sleep(WATCHED_EVERY).await;
-        turns().await;
-        if step.elapsed() > WATCHED_EVERY + TURNS_TIME_MAX {
-            return false;
+impl Probe {
+    /// How long a request waits now: as many turns of the event loop as a cheap one takes, or what
+    /// other work has waited if that is longer.
+    async fn wait(&self) -> Duration {
+        let began = Instant::now();
+        for _ in 0..TURNS_OF_REQUEST {
+            // Behind all tasks that are ready, and those that new events make ready.
+            task::yield_now().await;
         }
+        began.elapsed().max((self.0)())
     }
-    true
-}
 
-/// As many turns of the event loop as a cheap request takes.
-async fn turns() {
-    for _ in 0..TURNS_OF_REQUEST {
-        // Behind all tasks that are ready, and those that new events make ready.
-        task::yield_now().await;
+    /// Whether no request waits for too long, for [`WATCHED_TIME`].
+    async fn keeps_up(&self) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < WATCHED_TIME {
+            let step = Instant::now();
+            time::sleep(WATCHED_EVERY).await;
+            let late = step.elapsed().saturating_sub(WATCHED_EVERY);
+            if late + self.wait().await > TURNS_TIME_MAX {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -239,6 +268,7 @@ impl Incoming {
         open: &Open,
         slots: usize,
         intake: &mut Intake,
+        probe: &Probe,
     ) -> Option<Vec<StdStream>> {
         let mut taken = vec![self.connections.recv().await?];
         if open.count.get() >= slots {
@@ -246,14 +276,14 @@ impl Incoming {
             open.fewer_than(slots).await;
         }
         let most = loop {
-            let began = Instant::now();
-            turns().await;
-            let now = Instant::now();
-            let most = intake.after(now - began).max(open.missing());
+            let waited = probe.wait().await;
+            let most = intake.after(waited).max(open.missing());
             if most > 0 {
                 break most.min(slots - open.count.get());
             }
-            self.load.set_overloaded(began, now);
+            let now = Instant::now();
+            self.load
+                .set_overloaded(now.checked_sub(waited).unwrap_or(now), now);
             self.took.notify_one();
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
                 // Those who come later are refused: nobody may wait for longer than they.
@@ -264,6 +294,8 @@ impl Incoming {
                 self.make_room(intake, open, slots);
                 taken.push(self.connections.recv().await?);
             }
+            // Turns may be short while replies wait.
+            time::sleep(WATCHED_EVERY).await;
         };
         while taken.len() < most
             && let Ok(stream) = self.connections.try_recv()

@@ -5,6 +5,7 @@ mod cpu_time;
 mod drain_rate;
 mod fair_permits;
 mod fair_queue;
+mod first_turns;
 mod memory_level;
 mod panics;
 mod permits;

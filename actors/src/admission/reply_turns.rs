@@ -2,18 +2,19 @@
 //! turn in between.
 
 use std::{
-    fmt,
+    fmt, mem,
     pin::Pin,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::time::timeout;
 
 use super::{
     cost::REPLY_TURN_WAIT_MAX,
+    first_turns::{FirstTurn, FirstTurns},
     reply_parts::Parts,
     turns::{Clock, TurnQueue, Turns},
 };
@@ -28,6 +29,7 @@ use crate::share::Share;
 pub struct ReplyTurns {
     turns: Turns,
     parts: Rc<Parts>,
+    first: Rc<FirstTurns>,
 }
 
 /// A large reply, of which parts are made when it is its turn.
@@ -35,8 +37,17 @@ pub struct ReplyInTurns {
     all: ReplyTurns,
     share: Share,
     waiting: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    first: First,
     /// The look at the sockets after which it had its last turn.
     turn_after: Option<u64>,
+}
+
+/// Whether a reply has had its first turn.
+#[derive(Debug)]
+enum First {
+    NotAsked,
+    Waits(FirstTurn),
+    Had,
 }
 
 impl Default for ReplyTurns {
@@ -46,6 +57,7 @@ impl Default for ReplyTurns {
         Self {
             turns: Turns::new(queue, Clock::OfParts(Rc::clone(&parts))),
             parts,
+            first: Rc::default(),
         }
     }
 }
@@ -58,8 +70,15 @@ impl ReplyTurns {
             all: self.clone(),
             share,
             waiting: None,
+            first: First::NotAsked,
             turn_after: None,
         }
+    }
+
+    /// How long the replies that have their first turn now have waited for it.
+    #[must_use]
+    pub fn waited(&self, now: Instant) -> Duration {
+        self.first.waited(now)
     }
 }
 
@@ -71,6 +90,7 @@ impl ReplyInTurns {
     /// because its reply waits.
     pub fn poll(&mut self, cx: &mut Context<'_>, left: usize) -> Poll<()> {
         if self.waiting.is_none() && self.has_to_wait() {
+            self.asks_for_turn();
             let (turns, share) = (self.all.turns.clone(), self.share);
             let waiting = async move {
                 let _ = timeout(REPLY_TURN_WAIT_MAX, turns.again(share, left)).await;
@@ -82,12 +102,27 @@ impl ReplyInTurns {
             self.waiting = None;
             self.turn_after = Some(self.all.parts.looks());
         }
+        self.has_turn();
         Poll::Ready(())
     }
 
     /// The part that had its turn took this long to make.
     pub fn took(&self, time: Duration) {
         self.all.parts.add(time);
+    }
+
+    fn asks_for_turn(&mut self) {
+        if matches!(self.first, First::NotAsked) {
+            self.first = First::Waits(self.all.first.wait(Instant::now()));
+        }
+    }
+
+    fn has_turn(&mut self) {
+        match mem::replace(&mut self.first, First::Had) {
+            First::NotAsked => self.all.first.serve(Instant::now()),
+            First::Waits(turn) => turn.had(),
+            First::Had => {}
+        }
     }
 
     fn has_to_wait(&self) -> bool {
@@ -107,7 +142,7 @@ impl fmt::Debug for ReplyInTurns {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, future::poll_fn};
+    use std::{cell::RefCell, future::poll_fn, task::Waker};
 
     use tokio::task::yield_now;
 
@@ -162,6 +197,28 @@ mod tests {
         assert!(most <= 4, "{most} parts between two looks at the sockets");
         let last = order.borrow().iter().rposition(|name| *name == "other");
         assert!(last <= Some(4 * parts), "{last:?}");
+    }
+
+    #[actix::test]
+    async fn the_wait_for_a_first_turn_is_told() {
+        let turns = ReplyTurns::default();
+        let began = Instant::now();
+        let poll =
+            |reply: &mut ReplyInTurns| reply.poll(&mut Context::from_waker(Waker::noop()), 1);
+        let first = turns.reply(Share::default());
+        first.took(REPLY_PARTS_TIME_MAX);
+        assert!(turns.waited(Instant::now()).is_zero(), "nobody waits");
+        turns.turns.stop_giving();
+        let mut second = turns.reply(Share::default());
+        assert!(poll(&mut second).is_pending());
+        let later = began + Duration::from_secs(60);
+        assert!(turns.waited(later) > Duration::from_secs(50));
+        // One that has had its turn and waits for the next one does not count.
+        let mut begun = turns.reply(Share::default());
+        begun.has_turn();
+        assert!(poll(&mut begun).is_pending());
+        drop(second);
+        assert!(turns.waited(later).is_zero());
     }
 
     /// The turns of one thread that a panic has ended, say.

@@ -49,10 +49,20 @@ fn only_worker(slots: usize, stopping: Stopping, ended: Ended) -> WorkerParts {
 
 /// A worker whose service takes `work` of its thread for each byte, and sends the byte back.
 fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
+    echo_with(slots, work, grace, Arc::default())
+}
+
+/// The same. Other work waits for too long while `waits` is set.
+fn echo_with(
+    slots: usize,
+    work: Duration,
+    grace: Duration,
+    waits: Arc<AtomicBool>,
+) -> (WorkerHandle, Stop) {
     let (stop, stopping, ended) = Stop::new(grace);
     let parts = only_worker(slots, stopping, ended);
     let factory = move || {
-        fn_service(move |mut stream: TcpStream| async move {
+        let service = fn_service(move |mut stream: TcpStream| async move {
             let mut byte = [0];
             while let Ok(1) = stream.read(&mut byte).await {
                 // The worker can do nothing else meanwhile.
@@ -65,7 +75,12 @@ fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
                 }
             }
             Ok::<(), Infallible>(())
-        })
+        });
+        let waited: Waited = Rc::new(move || match waits.load(Ordering::Relaxed) {
+            true => 2 * TURNS_TIME_MAX,
+            false => Duration::ZERO,
+        });
+        (service, waited)
     };
     let handle = start(factory, parts, |reason| panic!("{reason}")).unwrap();
     (handle, stop)
@@ -194,15 +209,44 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
     stop.stop(false).await;
 }
 
+/// Its turns are short, and large replies wait.
+#[actix::test]
+async fn a_worker_with_work_that_waits_takes_no_connection() {
+    let waits = Arc::new(AtomicBool::new(true));
+    let (worker, stop) = echo_with(10_000, Duration::ZERO, Duration::ZERO, Arc::clone(&waits));
+    // It takes some however long others wait.
+    let mut few = Vec::new();
+    for (client, server) in pairs(BUSY_CONNECTIONS_MIN) {
+        worker.connections.send(server).await.unwrap();
+        ask(&client);
+        few.push(client);
+    }
+    let (client, server) = pairs(1).pop().unwrap();
+    worker.connections.send(server).await.unwrap();
+    while worker.load.room() != Room::Overloaded {
+        task::yield_now().await;
+    }
+    client.set_nonblocking(true).unwrap();
+    (&client).write_all(&[1]).unwrap();
+    assert_eq!((&client).read(&mut [0]).unwrap_err().kind(), WouldBlock);
+    waits.store(false, Ordering::Relaxed);
+    client.set_nonblocking(false).unwrap();
+    (&client).read_exact(&mut [0]).unwrap();
+    keeps_up(worker.questions.clone()).await;
+    stop.stop(false).await;
+}
+
 #[actix::test]
 async fn a_worker_that_panics_is_reported() {
     let (_stop, stopping, ended) = Stop::new(Duration::ZERO);
     let parts = only_worker(1, stopping, ended);
     let factory = || {
-        fn_service(|_: TcpStream| {
+        let service = fn_service(|_: TcpStream| {
             assert_eq!(1, 2, "a defect");
             future::ready(Ok::<(), Infallible>(()))
-        })
+        });
+        let waited: Waited = Rc::new(|| Duration::ZERO);
+        (service, waited)
     };
     let (failed, reason) = oneshot::channel();
     let worker = start(factory, parts, |reason| failed.send(reason).unwrap()).unwrap();

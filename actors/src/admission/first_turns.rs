@@ -1,0 +1,96 @@
+//! How long new replies wait for their first turn.
+
+use std::{
+    cell::Cell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+/// The replies of one thread that wait for their first turn.
+///
+/// The wait is told by the newest reply that has had its turn: nobody who came after it has had
+/// one. That some large reply waits while others pass it says nothing.
+#[derive(Debug, Default)]
+pub(super) struct FirstTurns {
+    waiting: Cell<usize>,
+    /// When the newest reply came that has had its first turn, or the one that waits first if there
+    /// was nobody before it.
+    served: Cell<Option<Instant>>,
+}
+
+/// A reply that waits for its first turn.
+#[derive(Debug)]
+pub(super) struct FirstTurn {
+    all: Rc<FirstTurns>,
+    came: Instant,
+}
+
+impl FirstTurns {
+    /// A reply begins to wait.
+    pub(super) fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
+        if self.waiting.get() == 0 {
+            self.serve(now);
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        FirstTurn {
+            all: Rc::clone(self),
+            came: now,
+        }
+    }
+
+    /// A reply that came then has its first turn.
+    pub(super) fn serve(&self, came: Instant) {
+        self.served.set(self.served.get().max(Some(came)));
+    }
+
+    /// How long those that have their first turn now have waited for it.
+    pub(super) fn waited(&self, now: Instant) -> Duration {
+        match self.served.get() {
+            Some(served) if self.waiting.get() > 0 => now.saturating_duration_since(served),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl FirstTurn {
+    /// It has its turn.
+    pub(super) fn had(self) {
+        self.all.serve(self.came);
+    }
+}
+
+impl Drop for FirstTurn {
+    fn drop(&mut self) {
+        self.all.waiting.set(self.all.waiting.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_that_of_the_newest_reply_that_had_its_turn() {
+        let turns = Rc::new(FirstTurns::default());
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let waited = |seconds| turns.waited(at(seconds)).as_secs();
+        assert_eq!(waited(0), 0);
+        let first = turns.wait(at(1));
+        let second = turns.wait(at(2));
+        let third = turns.wait(at(3));
+        assert_eq!(waited(4), 3, "nobody has had a turn");
+        second.had();
+        assert_eq!(waited(4), 2);
+        // One that came before does not make it longer.
+        first.had();
+        assert_eq!(waited(5), 3);
+        // One that does not have to wait.
+        turns.serve(at(6));
+        assert_eq!(waited(7), 1);
+        drop(third);
+        assert_eq!(waited(8), 0, "nobody waits");
+        let _fourth = turns.wait(at(9));
+        assert_eq!(waited(11), 2);
+    }
+}

@@ -1,0 +1,320 @@
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{Shutdown, TcpStream},
+    task::{Context, Waker},
+};
+
+use nearhead_actors::{admission::ReplyBudget, share::Share};
+use nearhead_tenants::id::TenantId;
+
+use super::*;
+use crate::connections::socket_pair;
+
+/// Ticks `ticks` times, and returns whether the last tick, and none before it, cut the
+/// connection.
+fn is_cut_after(ticks: Tick, watch: &Watch, client: &mut TcpStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    let mut is_open =
+        || matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+    for _ in 1..ticks {
+        watch.tick();
+        assert!(is_open(), "cut too early");
+    }
+    watch.tick();
+    !is_open()
+}
+
+fn watch(idle_max: Tick) -> Rc<Watch> {
+    let metrics = Metrics::new([]).unwrap();
+    let limits = WatchLimits {
+        idle_max: Duration::from_secs(idle_max.into()),
+        slots: SlotLimits::NONE,
+    };
+    Rc::new(Watch::new(
+        limits,
+        ListenerKind::Public,
+        &metrics,
+        Rc::default(),
+    ))
+}
+
+#[test]
+fn slow_clients_are_cut_off() {
+    let (mut client, server) = socket_pair();
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    let watch = watch(3);
+    let answering = watch.answering(&connection);
+    (0..100).for_each(|_| watch.tick());
+    // Each part that is taken starts the time again; the second in which it was taken does not
+    // count.
+    for _ in 0..3 {
+        answering.took();
+        (0..WRITING_MAX).for_each(|_| watch.tick());
+    }
+    drop(answering);
+    assert!(
+        is_cut_after(3 + 1, &watch, &mut client),
+        "sends its request too slowly"
+    );
+
+    let (mut client, server) = socket_pair();
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    watch.answering(&connection).took();
+    let answering = watch.answering(&connection);
+    answering.took();
+    assert!(
+        is_cut_after(WRITING_MAX + 1, &watch, &mut client),
+        "reads too slowly"
+    );
+    assert_eq!(watch.metrics.slow_clients.get(), 2);
+}
+
+#[actix::test]
+async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
+    for (is_read, passed_on, is_cut) in [
+        (false, false, true),
+        (true, false, true),
+        (false, true, true),
+        (true, true, false),
+    ] {
+        let (mut client, mut server) = socket_pair();
+        server.set_nonblocking(true).unwrap();
+        let budget = ReplyBudget::new(100);
+        let evictions = Evictions::start();
+        let slot = Slot::none();
+        let connection = Rc::new(Connection::new(server.as_raw_fd(), slot, evictions.clone()));
+        let metrics = Metrics::new([]).unwrap();
+        let limits = WatchLimits {
+            idle_max: Duration::from_secs(60),
+            slots: SlotLimits::NONE,
+        };
+        let watch = Watch::new(limits, ListenerKind::Public, &metrics, evictions);
+        let answering = Rc::new(watch).answering(&connection);
+        let written: usize = std::iter::from_fn(|| server.write(&[0; 1 << 16]).ok()).sum();
+        let charge = budget.charge(Share::default(), 90, Instant::now()).unwrap();
+        let mut reply = Some(answering.holds(charge));
+        if passed_on {
+            answering.keep_until_sent(reply.take().unwrap());
+        }
+        if is_read {
+            client.read_exact(&mut vec![0; written]).unwrap();
+            while !ConnectionHandle::new(&connection).is_writable() {
+                std::hint::spin_loop();
+            }
+        }
+        // Another tenant is within its share.
+        let other = budget.charge(Share::default(), 50, Instant::now());
+        assert!(other.is_ok());
+        let case = format!("read: {is_read}, passed on: {passed_on}");
+        let is_ended = || match is_cut {
+            true => matches!(server.peek(&mut [0]), Ok(0)),
+            false => connection.unsent_reply().is_none(),
+        };
+        while !is_ended() {
+            tokio::task::yield_now().await;
+        }
+        let is_open = !matches!(server.peek(&mut [0]), Ok(0));
+        assert_eq!(is_open, !is_cut, "{case}");
+    }
+}
+
+/// The client's side of a new connection that has a slot, and the connection.
+fn connect(watch: &Rc<Watch>, network: Option<IpAddr>) -> (TcpStream, Rc<Connection>) {
+    let (client, server) = socket_pair();
+    server.set_nonblocking(true).unwrap();
+    let stream = actix_web::rt::net::TcpStream::from_std(server).unwrap();
+    let connection = watch.connect(&stream, network);
+    // The test holds the connection for longer than actix would hold the stream.
+    std::mem::forget(stream);
+    (client, connection)
+}
+
+fn is_open(client: &mut TcpStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+fn watch_of(slots: SlotLimits) -> (Rc<Watch>, crate::metrics::ListenerMetrics) {
+    let metrics = Metrics::new([]).unwrap();
+    let limits = WatchLimits {
+        idle_max: Duration::from_secs(60),
+        slots,
+    };
+    let watch = Rc::new(Watch::new(
+        limits,
+        ListenerKind::Public,
+        &metrics,
+        Rc::default(),
+    ));
+    (watch, metrics.of_listener(ListenerKind::Public))
+}
+
+#[actix::test]
+async fn strangers_are_evicted_when_slots_run_out_whatever_they_request() {
+    let (watch, open) = watch_of(SlotLimits {
+        slots: 4,
+        strangers_per_network: 2,
+    });
+    let counts = || (open.strangers.get(), open.accepted.get());
+    let (mut holder, held) = connect(&watch, None);
+    (0..2).for_each(|_| held.accepted());
+    let (mut first, first_held) = connect(&watch, None);
+    let (mut second, second_held) = connect(&watch, None);
+    assert_eq!(counts(), (2, 1));
+    // A request without a key does not prolong its stay.
+    drop(watch.answering(&first_held));
+    let (mut third, third_held) = connect(&watch, None);
+    assert_eq!(counts(), (2, 1));
+    let open = [&mut holder, &mut first, &mut second, &mut third].map(is_open);
+    assert_eq!(open, [true, false, true, true]);
+    // There are as many as may be, and one of them has to leave after a second, besides the one
+    // in which it connected. One whose request is answered has its own bounds.
+    let answering = watch.answering(&second_held);
+    for _ in 0..2 {
+        watch.tick();
+    }
+    let open = [&mut holder, &mut second, &mut third].map(is_open);
+    assert_eq!(open, [true, true, false]);
+    // The last one may stay.
+    drop(answering);
+    for _ in 0..20 {
+        watch.tick();
+    }
+    assert!(is_open(&mut second));
+    drop((third_held, first_held));
+    assert_eq!(counts(), (1, 1));
+    drop(held);
+    assert_eq!(counts(), (1, 0));
+}
+
+#[actix::test]
+async fn an_idle_connection_of_a_key_is_evicted_for_the_last_slot_and_a_session_is_not() {
+    let (watch, counts) = watch_of(SlotLimits {
+        slots: 4,
+        strangers_per_network: 4,
+    });
+    let tenant = TenantId::of_configured("one");
+    let mut clients: Vec<_> = (0..3).map(|_| connect(&watch, None)).collect();
+    for (at, (_, connection)) in clients.iter().enumerate() {
+        let answering = watch.answering(connection);
+        connection.accepted_key_of(tenant);
+        if at == 0 {
+            answering.becomes_session();
+        }
+    }
+    let open = |clients: &mut Vec<(TcpStream, Rc<Connection>)>| -> Vec<bool> {
+        let clients = clients.iter_mut();
+        clients.map(|(client, _)| is_open(client)).collect()
+    };
+    // None has been idle for a second.
+    watch.tick();
+    clients.push(connect(&watch, None));
+    assert_eq!(open(&mut clients), [true; 4]);
+    let answering = watch.answering(&clients[1].1);
+    watch.tick();
+    assert_eq!(open(&mut clients), [true, true, false, true]);
+    assert_eq!(counts.idle_evicted.get(), 1);
+    assert_eq!((counts.strangers.get(), counts.accepted.get()), (1, 2));
+    // The key is refused, and the connection is evicted as a stranger's.
+    drop(answering);
+    clients[1].1.refused();
+    assert_eq!((counts.strangers.get(), counts.accepted.get()), (2, 1));
+    clients[1].1.accepted_key_of(tenant);
+    clients[1].1.refused();
+    clients.push(connect(&watch, None));
+    clients.push(connect(&watch, None));
+    let expected = [true, false, false, false, true, true];
+    assert_eq!(open(&mut clients), expected);
+    assert_eq!((counts.strangers.get(), counts.accepted.get()), (2, 1));
+    assert_eq!(counts.idle_evicted.get(), 1);
+}
+
+/// Only where nobody else is kept out for it does the wait of large replies count.
+#[actix::test]
+async fn replies_of_one_tenant_among_others_wait_unseen() {
+    let (watch, _) = watch_of(SlotLimits {
+        slots: 100,
+        strangers_per_network: 100,
+    });
+    let (_one, first) = connect(&watch, None);
+    first.accepted_key_of(TenantId::of_configured("one"));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut replies = [(); 2].map(|()| watch.replies().reply(Share::default()));
+    replies[0].took(Duration::from_secs(1));
+    assert!(replies[1].poll(&mut cx, 1).is_pending());
+    while watch.replies_waited().is_zero() {}
+    let (_other, second) = connect(&watch, None);
+    assert!(!watch.replies_waited().is_zero(), "a stranger");
+    second.accepted_key_of(TenantId::of_configured("other"));
+    assert!(watch.replies_waited().is_zero());
+    drop(second);
+    assert!(!watch.replies_waited().is_zero());
+}
+
+#[actix::test]
+async fn a_network_displaces_its_own_strangers_alone() {
+    let (watch, _) = watch_of(SlotLimits {
+        slots: 100,
+        strangers_per_network: 2,
+    });
+    let network = |text: &str| Some(crate::access::network_of(text.parse().unwrap()));
+    let (mut other, _other) = connect(&watch, network("2001:db8:0:1::1"));
+    let (mut uncounted, _uncounted) = connect(&watch, None);
+    // All of one /64.
+    let addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::3:4:5:6"];
+    let mut clients = addresses.map(|address| connect(&watch, network(address)));
+    let open = clients.each_mut().map(|(client, _)| is_open(client));
+    assert_eq!(open, [false, true, true]);
+    assert!(is_open(&mut other) && is_open(&mut uncounted));
+    // One that has a key is not counted.
+    clients[1].1.accepted();
+    let (mut next, _next) = connect(&watch, network("2001:db8::7"));
+    let open = clients.each_mut().map(|(client, _)| is_open(client));
+    assert_eq!(open, [false, true, true]);
+    assert!(is_open(&mut next));
+}
+
+#[test]
+fn a_reply_is_held_until_the_kernel_has_its_last_bytes() {
+    let (mut client, mut server) = socket_pair();
+    server.set_nonblocking(true).unwrap();
+    let budget = ReplyBudget::new(100);
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    let watch = watch(60);
+    let hold = || {
+        let answering = watch.answering(&connection);
+        let charge = budget.charge(Share::default(), 7, Instant::now()).unwrap();
+        let reply = answering.holds(charge);
+        answering.keep_until_sent(reply);
+    };
+    hold();
+    watch.tick();
+    assert_eq!(budget.usage().used, 0, "the socket takes more");
+    while server.write(&[0; 1 << 16]).is_ok() {}
+    hold();
+    assert_eq!(connection.idle_since(), None);
+    for _ in 0..WRITING_MAX {
+        watch.tick();
+    }
+    assert_eq!(budget.usage().used, 7);
+    assert!(is_cut_after(1, &watch, &mut client), "it reads nothing");
+}
+
+#[test]
+fn a_client_that_left_is_cut_off_and_a_dropped_connection_is_forgotten() {
+    let (client, server) = socket_pair();
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    let watch = watch(3);
+    let _answering = watch.answering(&connection);
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut client = client;
+    assert!(is_cut_after(2, &watch, &mut client));
+    let other = Rc::new(Connection::of(server.as_raw_fd()));
+    drop(watch.answering(&other));
+    assert_eq!(watch.connections.borrow().len(), 1);
+    drop(other);
+    watch.tick();
+    assert!(watch.connections.borrow().is_empty());
+}
