@@ -31,6 +31,8 @@ class Phase:
     clients: int
     must_answer: bool = False
     has_timeline: bool = False
+    # Seconds from its start that are not counted.
+    settles: float = 0
     # Of the load generator, if it has a process for each phase.
     niceness: int = 0
     good: int = 0
@@ -49,12 +51,17 @@ class Phase:
         return self.good + self.refused + self.late + self.wrong
 
     @property
+    def counted(self):
+        """Seconds that are counted."""
+        return self.seconds - self.settles
+
+    @property
     def goodput(self):
-        return self.good / self.seconds
+        return self.good / self.counted
 
     @property
     def achieved(self):
-        return self.sent / (self.rate * self.seconds)
+        return self.sent / (self.rate * self.counted)
 
     def figures(self):
         """As JSON, without the material."""

@@ -13,6 +13,9 @@ from workloads import Workload
 # What is requested, and the share of a core that a server gets: so much that vegeta can offer ten times what it
 # answers on two cores. k6 cannot: it needs a client of a megabyte for each request in progress.
 WORK = {"proofs-64": 0.2, "bulk-logs": 0.2, "mix": 0.05, "cheap": 0.03}
+# A phase has a process of its own, whose clients all connect at its start. So has a closed loop. Until then, a server
+# with a quota has nobody to answer in most of the time in which it may run.
+SETTLES_SECONDS = 1
 # Of capacity.
 LOADS = (0.7, 1, 2, 5, 10, 0.7)
 # Connections in a closed loop. The best of their goodputs is the capacity; each is measured before the loads and
@@ -49,8 +52,10 @@ def offer(options, server, workload, share):
         # Half as many again as wait if no answer comes until the timeout.
         clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
         start = len(phases) * options.seconds
-        phases.append(Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients))
-    phases[-1].has_timeline = True
+        settles = {"settles": SETTLES_SECONDS}
+        phases.append(Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients, **settles))
+    # From its first moment on.
+    phases[-1].settles, phases[-1].has_timeline = 0, True
     resident, used, busy = server.resident_kib(), server.cpu_seconds(), children_seconds()
     vegeta.offer(name, phases, TIMEOUT_MS)
     seconds = options.seconds * len(phases)
@@ -70,8 +75,17 @@ def offer(options, server, workload, share):
 
 def closed_loop(name, workload, url):
     phases = [
-        Phase(f"{n} connections", workload, url, i * (CLOSED_SECONDS + 1), CLOSED_SECONDS, None, n)
-        for i, n in enumerate(CLOSED)
+        Phase(
+            title=f"{clients} connections",
+            workload=workload,
+            url=url,
+            start=number * (CLOSED_SECONDS + 1),
+            seconds=CLOSED_SECONDS,
+            rate=None,
+            clients=clients,
+            settles=SETTLES_SECONDS,
+        )
+        for number, clients in enumerate(CLOSED)
     ]
     vegeta.offer(name, phases, TIMEOUT_MS)
     return phases

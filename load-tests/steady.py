@@ -42,7 +42,10 @@ def run(options, servers, window):
         rows.append(row)
     table(head, rows)
     for server, _, cpu in measured:
-        print(f"{server.name}: CPU of a request {cpu:.1f} µs ({1e6 / cpu:,.0f} requests a second of CPU), resident {server.resident_kib() / 1024:.0f} MiB")
+        print(
+            f"{server.name}: CPU of a request {cpu:.1f} µs ({1e6 / cpu:,.0f} requests a second of CPU), "
+            f"resident {server.resident_kib() / 1024:.0f} MiB"
+        )
     faults = [f"{server.name}, {fault}" for server, phase, _ in measured for fault in phase.faults()]
     p99 = first.p99_ms
     return faults + ([f"p99 is {p99:.0f} ms, at most {options.p99_max_ms} ms"] if p99 > options.p99_max_ms else [])

@@ -77,25 +77,28 @@ def read(phase, file):
     """Counts what the results of a phase say."""
     digests = [one["head_digest"] for one in phase.workload.requests]
     encode = subprocess.Popen([str(VEGETA), "encode", "-to=json", str(file)], stdout=subprocess.PIPE)
-    times, by_kind, steps, first, wrong = [], {}, {}, None, None
+    results, wrong = [], None
     for line in encode.stdout:
         result = json.loads(line)
         number = int(result["url"].rpartition("#")[2])
         outcome = judge(result, digests[number])
-        setattr(phase, outcome, getattr(phase, outcome) + 1)
-        sent = since_midnight_ms(result["timestamp"])
-        first = sent if first is None else min(first, sent)
-        ms = result["latency"] / 1e6
-        steps.setdefault(int(sent // STEP_MS), []).append((outcome, ms))
-        if outcome == "good":
-            times.append(ms)
-            by_kind.setdefault(phase.workload.requests[number]["kind"], []).append(ms)
-        elif outcome == "wrong" and wrong is None:
+        results.append((since_midnight_ms(result["timestamp"]), number, outcome, result["latency"] / 1e6))
+        if outcome == "wrong" and wrong is None:
             wrong = result
     if encode.wait() != 0:
         raise Failure(f"vegeta encode exited with {encode.returncode}")
     if wrong:
         print(f"{phase.title}: {wrong['code']} {wrong['error']} {decoded(wrong)[:200]!r}")
+    first = min((sent for sent, *_ in results), default=0)
+    times, by_kind, steps = [], {}, {}
+    for sent, number, outcome, ms in results:
+        if sent < first + phase.settles * 1_000:
+            continue
+        setattr(phase, outcome, getattr(phase, outcome) + 1)
+        steps.setdefault(int(sent // STEP_MS), []).append((outcome, ms))
+        if outcome == "good":
+            times.append(ms)
+            by_kind.setdefault(phase.workload.requests[number]["kind"], []).append(ms)
     phase.p50_ms, phase.p99_ms = percentile(times, 0.5), percentile(times, 0.99)
     for number, kind in enumerate(phase.workload.kinds):
         mine = by_kind.get(number, [])
