@@ -158,8 +158,8 @@ impl Acceptor {
         let mut count = INTAKE_MAX;
         loop {
             let began = Instant::now();
-            self.workers.one_keeps_up().await;
-            match self.trial(count).await {
+            let most = self.workers.would_take().await;
+            match self.trial(count.min(most)).await {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
@@ -168,7 +168,7 @@ impl Acceptor {
                 }
             }
             // Twice as many each time, for as long as the workers keep up.
-            count = match began.elapsed() < KEEPING_UP_MAX {
+            count = match began.elapsed() < KEEPING_UP_MAX && count <= most {
                 true => (count * 2).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
@@ -297,14 +297,18 @@ impl Workers {
         }
     }
 
-    /// Waits until one of them keeps up with its work.
-    async fn one_keeps_up(&self) {
+    /// Waits until one of them would take connections, and returns how many.
+    async fn would_take(&self) -> usize {
         let mut waiting = JoinSet::new();
         for worker in &self.handles {
             let questions = worker.questions.clone();
-            waiting.spawn_local(worker::keeps_up(questions));
+            waiting.spawn_local(worker::would_take(questions));
         }
-        waiting.join_next().await;
+        match waiting.join_next().await {
+            Some(Ok(count)) => count,
+            // The task has panicked, or there is no worker.
+            Some(Err(_)) | None => 1,
+        }
     }
 }
 

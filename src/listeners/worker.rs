@@ -39,9 +39,12 @@ use crate::limits::{
 pub(super) struct WorkerHandle {
     pub(super) connections: mpsc::Sender<StdStream>,
     pub(super) load: Load,
-    /// Asks it whether it keeps up with its work.
-    pub(super) questions: mpsc::Sender<oneshot::Sender<bool>>,
+    /// Asks it how many connections it would take now: any number if it keeps up with its work.
+    pub(super) questions: Questions,
 }
+
+/// Each is answered with a number of connections.
+pub(super) type Questions = mpsc::Sender<oneshot::Sender<usize>>;
 
 /// What a worker shares with the acceptor and with who stops it.
 pub(super) struct WorkerParts {
@@ -98,16 +101,16 @@ impl WorkerHandle {
     }
 }
 
-/// Waits until the worker that answers these questions keeps up with its work.
-pub(super) async fn keeps_up(questions: mpsc::Sender<oneshot::Sender<bool>>) {
+/// Waits until the worker that answers these questions would take connections, and returns how many.
+pub(super) async fn would_take(questions: Questions) -> usize {
     loop {
         let (answer, answered) = oneshot::channel();
         if questions.send(answer).await.is_err() {
             // It has stopped.
             future::pending::<()>().await;
         }
-        if answered.await == Ok(true) {
-            return;
+        if let Ok(count @ 1..) = answered.await {
+            return count;
         }
     }
 }
@@ -218,19 +221,23 @@ async fn serve<S>(
     let _ = time::timeout(grace, open.fewer_than(1)).await;
 }
 
-/// Tells the acceptor whether the worker keeps up with its work, whenever it asks.
+/// Tells the acceptor how many connections the worker would take, whenever it asks.
 async fn answer(
-    mut asked: mpsc::Receiver<oneshot::Sender<bool>>,
+    mut asked: mpsc::Receiver<oneshot::Sender<usize>>,
     load: Load,
     open: Rc<Open>,
     probe: Probe,
 ) {
     while let Some(answer) = asked.recv().await {
-        let keeps_up = open.missing() > 0 || probe.keeps_up().await;
-        if keeps_up {
+        // However busy it is, it takes those that are missing, and no more of them.
+        let count = match open.missing() {
+            0 if probe.keeps_up().await => usize::MAX,
+            missing => missing,
+        };
+        if count > 0 {
             load.set_calm();
         }
-        let _ = answer.send(keeps_up);
+        let _ = answer.send(count);
     }
 }
 

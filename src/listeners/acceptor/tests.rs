@@ -30,26 +30,26 @@ struct Scene {
     metrics: ListenerMetrics,
     queues: Vec<Receiver<TcpStream>>,
     loads: Vec<Load>,
-    /// Whether the workers keep up with their work, and how often they were asked.
-    keeps_up: Rc<Cell<bool>>,
+    /// How many connections a worker would take, and how often they were asked.
+    would_take: Rc<Cell<usize>>,
     asked: Rc<Cell<usize>>,
     took: Arc<Notify>,
 }
 
 /// Answers the acceptor's questions in the place of a worker.
 async fn answer(
-    mut questions: Receiver<oneshot::Sender<bool>>,
-    keeps_up: Rc<Cell<bool>>,
+    mut questions: Receiver<oneshot::Sender<usize>>,
+    would_take: Rc<Cell<usize>>,
     asked: Rc<Cell<usize>>,
     load: Load,
 ) {
     while let Some(answer) = questions.recv().await {
         task::yield_now().await;
         asked.set(asked.get() + 1);
-        if keeps_up.get() {
+        if would_take.get() > 0 {
             load.set_calm();
         }
-        let _ = answer.send(keeps_up.get());
+        let _ = answer.send(would_take.get());
     }
 }
 
@@ -62,15 +62,15 @@ impl Scene {
         let listener = TcpListener::from(listener);
         let address = listener.local_addr().unwrap();
         let took = Arc::new(Notify::new());
-        let keeps_up = Rc::new(Cell::new(true));
+        let would_take = Rc::new(Cell::new(usize::MAX));
         let asked = Rc::new(Cell::new(0));
         let loads = Loads::none(workers);
         let (mut queues, mut handles) = (Vec::new(), Vec::new());
         for load in loads.iter() {
             let (connections, queue) = mpsc::channel(INTAKE_MAX);
             let (questions, answering) = mpsc::channel(1);
-            let (keeps_up, asked) = (Rc::clone(&keeps_up), Rc::clone(&asked));
-            task::spawn_local(answer(answering, keeps_up, asked, load.clone()));
+            let (would_take, asked) = (Rc::clone(&would_take), Rc::clone(&asked));
+            task::spawn_local(answer(answering, would_take, asked, load.clone()));
             load.set_room(room);
             queues.push(queue);
             handles.push(WorkerHandle {
@@ -97,7 +97,7 @@ impl Scene {
             metrics,
             queues,
             loads: loads.iter().cloned().collect(),
-            keeps_up,
+            would_take,
             asked,
             took,
         }
@@ -163,7 +163,7 @@ async fn fill(scene: &Scene, each: usize) -> Vec<TcpStream> {
 async fn connections_are_refused_while_all_workers_are_overloaded() {
     scene(2, 1, async |mut scene| {
         let _waiting = fill(&scene, 1).await;
-        scene.keeps_up.set(false);
+        scene.would_take.set(0);
         scene.overload(0, OVERLOAD_PATIENCE);
         scene.overload(1, OVERLOAD_PATIENCE);
         let mut held = scene.connect();
@@ -182,7 +182,7 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
         // Once one of them keeps up, connections are let in.
         scene.take(1).await;
         scene.loads[1].set_room(1);
-        scene.keeps_up.set(true);
+        scene.would_take.set(usize::MAX);
         scene.until_refusing(false).await;
         let client = scene.connect();
         assert_eq!(scene.take(1).await, client.local_addr().unwrap());
@@ -195,13 +195,13 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
 async fn trials_let_in_more_each_time() {
     scene(1, 1, async |mut scene| {
         let _waiting = fill(&scene, 1).await;
-        scene.keeps_up.set(false);
+        scene.would_take.set(0);
         scene.overload(0, OVERLOAD_PATIENCE);
         let _held = scene.connect();
         scene.until_refusing(true).await;
         scene.take(0).await;
         scene.loads[0].set_room(INTAKE_MAX);
-        scene.keeps_up.set(true);
+        scene.would_take.set(usize::MAX);
         // Whoever is refused tries again at once.
         let asked = scene.asked.get();
         let mut let_in = Vec::new();
@@ -220,6 +220,35 @@ async fn trials_let_in_more_each_time() {
             scene.asked.get() - asked
         );
         scene.until_refusing(false).await;
+    })
+    .await;
+}
+
+/// A worker that does not keep up, and has few connections, gets as many as it would take.
+#[tokio::test]
+async fn trials_let_in_no_more_than_a_worker_would_take() {
+    scene(1, 1, async |mut scene| {
+        let _waiting = fill(&scene, 1).await;
+        scene.would_take.set(0);
+        scene.overload(0, OVERLOAD_PATIENCE);
+        let _held = scene.connect();
+        scene.until_refusing(true).await;
+        scene.take(0).await;
+        scene.loads[0].set_room(INTAKE_MAX);
+        let few = 3;
+        scene.would_take.set(few);
+        let asked = scene.asked.get();
+        let mut let_in = 0;
+        while let_in < 10 * few {
+            let _ = TcpStream::connect(scene.address);
+            while scene.queues[0].try_recv().is_ok() {
+                let_in += 1;
+                scene.took.notify_one();
+            }
+            let trials = scene.asked.get() - asked + 1;
+            assert!(let_in <= trials * few, "{let_in} in {trials} trials");
+            task::yield_now().await;
+        }
     })
     .await;
 }
