@@ -102,7 +102,10 @@ def run(options, servers, window):
     looking.join()
     after = measure("after")
     measured = [before, during, after]
-    print(f"{CLIENTS} clients that do not read {BATCH_BYTES:,} bytes each; the other: {options.rate} requests/s of the mix")
+    print(
+        f"{CLIENTS} clients that do not read {BATCH_BYTES:,} bytes each; "
+        f"the other: {options.rate} requests/s of the mix"
+    )
     table(
         ("", "goodput/s", "refused", "late", "wrong", "p50 ms", "p99 ms", "resident MiB", "charged MiB"),
         [
