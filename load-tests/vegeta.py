@@ -92,7 +92,8 @@ def read(phase, file):
     first = min((sent for sent, *_ in results), default=0)
     times, by_kind, steps = [], {}, {}
     for sent, number, outcome, ms in results:
-        if sent < first + phase.settles * 1_000:
+        is_counted = sent >= first + phase.settles * 1_000
+        if not is_counted and outcome != "wrong":
             continue
         setattr(phase, outcome, getattr(phase, outcome) + 1)
         steps.setdefault(int(sent // STEP_MS), []).append((outcome, ms))

@@ -153,19 +153,23 @@ impl Connection {
     }
 
     /// Ends the connection: the next read and the next write fail.
+    pub(super) fn cut(&self) {
+        // This fails if the connection has already ended.
+        let _ = self.with_socket(|socket| socket.shutdown(Shutdown::Both));
+    }
+
+    /// The same for one whose client is overdue.
     ///
     /// A client that does not take what it is sent is reset. Otherwise the kernel would keep those
     /// bytes, and with them the connection, until it gives up trying; and the client would not be
     /// told.
-    pub(super) fn cut(&self) {
-        let is_read = self.is_ready_for(PollFlags::OUT).unwrap_or(true);
-        // Both fail if the connection has already ended.
-        let _ = self.with_socket(|socket| {
-            if !is_read {
-                let _ = socket.set_linger(Some(Duration::ZERO));
-            }
-            socket.shutdown(Shutdown::Both)
-        });
+    pub(super) fn cut_overdue(&self) {
+        let takes_more = self.is_ready_for(PollFlags::OUT).unwrap_or(true);
+        if !takes_more {
+            // This fails if the connection has already ended.
+            let _ = self.with_socket(|socket| socket.set_linger(Some(Duration::ZERO)));
+        }
+        self.cut();
     }
 
     fn with_socket<T>(&self, work: impl FnOnce(SockRef<'_>) -> T) -> T {
@@ -219,6 +223,13 @@ impl ConnectionHandle {
     pub(crate) fn cut(&self) {
         if let Some(connection) = self.0.upgrade() {
             connection.cut();
+        }
+    }
+
+    /// Ends the connection at once: its client is overdue.
+    pub(crate) fn cut_overdue(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.cut_overdue();
         }
     }
 
@@ -343,7 +354,7 @@ mod tests {
                 left -= written;
             }
             let connection = Connection::of(server.as_raw_fd());
-            connection.cut();
+            connection.cut_overdue();
             drop((connection, server));
             let read = client.read_to_end(&mut Vec::new());
             let expected = match is_reset {

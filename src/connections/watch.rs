@@ -99,7 +99,7 @@ impl Watch {
     }
 
     /// How long large replies wait for their first turn. Zero if several tenants have connections:
-    /// then only who asks for more than its share waits, and others are not to be kept out for it.
+    /// they share the turns, so a flood of one delays that one's replies alone.
     pub(crate) fn replies_waited(&self) -> Duration {
         match self.slots.have_one_owner() {
             true => self.replies.waited(Instant::now()),
@@ -169,7 +169,7 @@ impl Watch {
             };
             if is_overdue {
                 self.metrics.slow_clients.inc();
-                connection.cut();
+                connection.cut_overdue();
             }
             !is_overdue
         });

@@ -6,6 +6,7 @@
 //! | have no room | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
 //! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by the dozen, until so few come that they are accepted as before |
+//! | have few connections | are let in until they have [enough](crate::limits::BUSY_CONNECTIONS_MIN) |
 //!
 //! To read a request and refuse it costs about as much as a cheap answer. So with ten times the
 //! load, a server that reads everything has no time left to answer anything. What the kernel

@@ -168,8 +168,8 @@ impl HttpServer {
         Waited,
     ) {
         let watch = self.watch();
-        let replies = Rc::clone(&watch);
-        let waited = Rc::new(move || replies.replies_waited());
+        let watched = Rc::clone(&watch);
+        let waited = Rc::new(move || watched.replies_waited());
         let app = App::new().configure(|config| routes(config, &watch));
         let app = app
             .into_factory()

@@ -7,9 +7,10 @@ use crate::limits::{INTAKE_MAX, TURNS_TIME_MAX};
 /// How many connections one worker takes at a time.
 ///
 /// A turn goes once through all connections that are ready, and a cheap request takes a few turns.
-/// After turns that took too long, or large replies that waited too long to begin, a worker takes no connection, and after the next short ones, a
-/// single one; from then on, twice as many each time. So a crowd that connects at once does not
-/// slow down those that are connected already by more than that.
+/// While these take too long, or large replies wait for too long to begin, a worker takes no
+/// connection. After the next short wait it takes a single one, then twice as many each time. So a
+/// crowd that connects at once does not slow down those that are connected already by more than
+/// that.
 #[derive(Debug)]
 pub(super) struct Intake {
     next: usize,

@@ -30,7 +30,7 @@ struct State {
 pub(super) enum Room {
     /// As many as it takes at a time.
     For(usize),
-    /// None: its turns take too long.
+    /// None: its turns take too long, or its replies wait for too long.
     Overloaded,
     /// None: all its slots are taken.
     NoSlot,
@@ -65,7 +65,7 @@ impl Load {
         };
     }
 
-    /// Whatever was, the worker keeps up with its work now.
+    /// Whatever was, the worker takes connections now.
     pub(super) fn set_calm(&self) {
         self.0.lock().long_turns = None;
     }

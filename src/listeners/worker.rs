@@ -283,14 +283,14 @@ impl Incoming {
             open.fewer_than(slots).await;
         }
         let most = loop {
+            let began = Instant::now();
             let waited = probe.wait().await;
             let most = intake.after(waited).max(open.missing());
             if most > 0 {
                 break most.min(slots - open.count.get());
             }
             let now = Instant::now();
-            self.load
-                .set_overloaded(now.checked_sub(waited).unwrap_or(now), now);
+            self.load.set_overloaded(began, now);
             self.took.notify_one();
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
                 // Those who come later are refused: nobody may wait for longer than they.
@@ -300,6 +300,9 @@ impl Incoming {
                 }
                 self.make_room(intake, open, slots);
                 taken.push(self.connections.recv().await?);
+            } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
+                // Others keep up, and nobody refuses those who wait here.
+                break 1;
             }
             // Turns may be short while replies wait.
             time::sleep(WATCHED_EVERY).await;

@@ -137,7 +137,7 @@ impl OpenSessions {
             }
             let stays = session.tick(now);
             if !stays {
-                session.connection.cut();
+                session.connection.cut_overdue();
             }
             stays
         });

@@ -75,7 +75,8 @@ impl ReplyTurns {
         }
     }
 
-    /// How long the replies that have their first turn now have waited for it.
+    /// How far behind the thread is with replies that begin: the age of the newest one that has had
+    /// its first turn, while others wait for theirs.
     #[must_use]
     pub fn waited(&self, now: Instant) -> Duration {
         self.first.waited(now)

@@ -32,9 +32,9 @@ fn pairs(count: usize) -> Vec<(StdStream, StdStream)> {
     (0..count).map(pair).collect()
 }
 
-/// What the only worker of a server has.
-fn only_worker(slots: usize, stopping: Stopping, ended: Ended) -> WorkerParts {
-    let loads = Loads::none(1);
+/// What one of so many workers has. The others have nothing to do.
+fn one_of(workers: usize, slots: usize, stopping: Stopping, ended: Ended) -> WorkerParts {
+    let loads = Loads::none(workers);
     let load = loads.iter().next().unwrap().clone();
     WorkerParts {
         slots,
@@ -49,18 +49,13 @@ fn only_worker(slots: usize, stopping: Stopping, ended: Ended) -> WorkerParts {
 
 /// A worker whose service takes `work` of its thread for each byte, and sends the byte back.
 fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
-    echo_with(slots, work, grace, Arc::default())
+    let (stop, stopping, ended) = Stop::new(grace);
+    let parts = one_of(1, slots, stopping, ended);
+    (echo_of(parts, work, Arc::default()), stop)
 }
 
-/// The same. Other work waits for too long while `waits` is set.
-fn echo_with(
-    slots: usize,
-    work: Duration,
-    grace: Duration,
-    waits: Arc<AtomicBool>,
-) -> (WorkerHandle, Stop) {
-    let (stop, stopping, ended) = Stop::new(grace);
-    let parts = only_worker(slots, stopping, ended);
+/// The same with these parts. Other work waits for too long while `waits` is set.
+fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> WorkerHandle {
     let factory = move || {
         let service = fn_service(move |mut stream: TcpStream| async move {
             let mut byte = [0];
@@ -82,8 +77,7 @@ fn echo_with(
         });
         (service, waited)
     };
-    let handle = start(factory, parts, |reason| panic!("{reason}")).unwrap();
-    (handle, stop)
+    start(factory, parts, |reason| panic!("{reason}")).unwrap()
 }
 
 /// Sends a byte, and waits until it is back.
@@ -213,10 +207,17 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
 #[actix::test]
 async fn a_worker_with_work_that_waits_takes_no_connection() {
     let waits = Arc::new(AtomicBool::new(true));
-    let (worker, stop) = echo_with(10_000, Duration::ZERO, Duration::ZERO, Arc::clone(&waits));
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(1, 10_000, stopping, ended);
+    let worker = echo_of(parts, Duration::ZERO, Arc::clone(&waits));
     // It takes some however long others wait.
     let mut few = Vec::new();
     for (client, server) in pairs(BUSY_CONNECTIONS_MIN) {
+        let missing = BUSY_CONNECTIONS_MIN - few.len();
+        assert_eq!(
+            would_take(worker.questions.clone()).await,
+            missing.min(INTAKE_MAX)
+        );
         worker.connections.send(server).await.unwrap();
         ask(&client);
         few.push(client);
@@ -229,6 +230,9 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     client.set_nonblocking(true).unwrap();
     (&client).write_all(&[1]).unwrap();
     assert_eq!((&client).read(&mut [0]).unwrap_err().kind(), WouldBlock);
+    let (answer, answered) = oneshot::channel();
+    worker.questions.send(answer).await.unwrap();
+    assert_eq!(answered.await.unwrap(), 0);
     waits.store(false, Ordering::Relaxed);
     client.set_nonblocking(false).unwrap();
     (&client).read_exact(&mut [0]).unwrap();
@@ -236,10 +240,25 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     stop.stop(false).await;
 }
 
+/// While another worker keeps up, nobody is refused: who was given to one that does not is served.
+#[actix::test]
+async fn connections_do_not_wait_for_ever_for_one_worker_of_two() {
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(2, 10_000, stopping, ended);
+    let worker = echo_of(parts, Duration::ZERO, Arc::new(AtomicBool::new(true)));
+    let mut clients = Vec::new();
+    for (client, server) in pairs(BUSY_CONNECTIONS_MIN + INTAKE_MAX) {
+        worker.connections.send(server).await.unwrap();
+        clients.push(client);
+    }
+    clients.iter().for_each(ask);
+    stop.stop(false).await;
+}
+
 #[actix::test]
 async fn a_worker_that_panics_is_reported() {
     let (_stop, stopping, ended) = Stop::new(Duration::ZERO);
-    let parts = only_worker(1, stopping, ended);
+    let parts = one_of(1, 1, stopping, ended);
     let factory = || {
         let service = fn_service(|_: TcpStream| {
             assert_eq!(1, 2, "a defect");
