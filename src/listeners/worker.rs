@@ -101,7 +101,7 @@ impl WorkerHandle {
     }
 }
 
-/// Waits until the worker that answers these questions would take connections, and returns how many.
+/// Waits until the worker that answers these questions would take connections. Returns how many.
 pub(super) async fn would_take(questions: Questions) -> usize {
     loop {
         let (answer, answered) = oneshot::channel();

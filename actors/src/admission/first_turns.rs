@@ -43,8 +43,8 @@ impl FirstTurns {
         self.served.set(self.served.get().max(Some(came)));
     }
 
-    /// The age of the newest reply that has had its first turn, while others wait: how far behind the
-    /// thread is.
+    /// How far behind the thread is: the age of the newest reply that has had its first turn, while
+    /// others wait.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         match self.served.get() {
             Some(served) if self.waiting.get() > 0 => now.saturating_duration_since(served),
