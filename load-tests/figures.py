@@ -66,7 +66,7 @@ class Phase:
     def figures(self):
         """As JSON, without the material."""
         kept = dataclasses.replace(self, workload=self.workload.name)
-        return dataclasses.asdict(kept)
+        return {**dataclasses.asdict(kept), "goodput": self.goodput}
 
     def share(self, count):
         return count / self.sent if self.sent else 0

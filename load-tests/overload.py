@@ -52,8 +52,9 @@ def offer(options, server, workload, share):
         # Half as many again as wait if no answer comes until the timeout.
         clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
         start = len(phases) * options.seconds
-        settles = {"settles": SETTLES_SECONDS}
-        phases.append(Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients, **settles))
+        phase = Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients)
+        phase.settles = SETTLES_SECONDS
+        phases.append(phase)
     # From its first moment on.
     phases[-1].settles, phases[-1].has_timeline = 0, True
     resident, used, busy = server.resident_kib(), server.cpu_seconds(), children_seconds()

@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     idle_max: Tick,
     slots: Rc<SharedSlots<Weak<Connection>>>,
     evictions: Rc<Evictions>,
-    replies: ReplyTurns,
+    reply_turns: ReplyTurns,
     metrics: Metrics,
 }
 
@@ -88,21 +88,21 @@ impl Watch {
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, metrics.of_listener(listener)),
             evictions,
-            replies: ReplyTurns::default(),
+            reply_turns: ReplyTurns::default(),
             metrics: metrics.clone(),
         }
     }
 
     /// The turns of the large replies of its connections.
-    pub(crate) const fn replies(&self) -> &ReplyTurns {
-        &self.replies
+    pub(crate) const fn reply_turns(&self) -> &ReplyTurns {
+        &self.reply_turns
     }
 
     /// How long large replies wait for their first turn. Zero if several tenants have connections:
     /// they share the turns, so a flood of one delays that one's replies alone.
     pub(crate) fn replies_waited(&self) -> Duration {
         match self.slots.have_one_owner() {
-            true => self.replies.waited(Instant::now()),
+            true => self.reply_turns.waited(Instant::now()),
             false => Duration::ZERO,
         }
     }

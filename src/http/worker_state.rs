@@ -49,7 +49,7 @@ impl WorkerState {
             hub,
             dispatcher: Rc::new(dispatcher),
             large_bodies: LargeBodies::new(server),
-            replies: Replies::new(watch.replies()),
+            replies: Replies::new(watch.reply_turns()),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
             tokens: TokenCache::default(),

@@ -303,9 +303,10 @@ impl Incoming {
             } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
                 // Others keep up, and nobody refuses those who wait here.
                 break 1;
+            } else {
+                // Turns may be short while replies wait.
+                time::sleep(WATCHED_EVERY).await;
             }
-            // Turns may be short while replies wait.
-            time::sleep(WATCHED_EVERY).await;
         };
         while taken.len() < most
             && let Ok(stream) = self.connections.try_recv()

@@ -241,7 +241,7 @@ async fn replies_of_one_tenant_among_others_wait_unseen() {
     let (_one, first) = connect(&watch, None);
     first.accepted_key_of(TenantId::of_configured("one"));
     let mut cx = Context::from_waker(Waker::noop());
-    let mut replies = [(); 2].map(|()| watch.replies().reply(Share::default()));
+    let mut replies = [(); 2].map(|()| watch.reply_turns().reply(Share::default()));
     replies[0].took(Duration::from_secs(1));
     assert!(replies[1].poll(&mut cx, 1).is_pending());
     while watch.replies_waited().is_zero() {}

@@ -159,6 +159,33 @@ async fn fill(scene: &Scene, each: usize) -> Vec<TcpStream> {
     clients
 }
 
+/// The only worker has been overloaded, and would take so many connections from now on. Returns how
+/// often it was asked before.
+async fn refusing_crowd(scene: &mut Scene, would_take: usize) -> usize {
+    let _waiting = fill(scene, 1).await;
+    scene.would_take.set(0);
+    scene.overload(0, OVERLOAD_PATIENCE);
+    let _held = scene.connect();
+    scene.until_refusing(true).await;
+    scene.take(0).await;
+    scene.loads[0].set_room(INTAKE_MAX);
+    scene.would_take.set(would_take);
+    scene.asked.get()
+}
+
+/// One more client connects, refused or not, and the only worker takes those who were let in.
+/// Returns how many these are.
+async fn try_again(scene: &mut Scene) -> usize {
+    let _ = TcpStream::connect(scene.address);
+    let mut taken = 0;
+    while scene.queues[0].try_recv().is_ok() {
+        taken += 1;
+        scene.took.notify_one();
+    }
+    task::yield_now().await;
+    taken
+}
+
 #[tokio::test]
 async fn connections_are_refused_while_all_workers_are_overloaded() {
     scene(2, 1, async |mut scene| {
@@ -194,24 +221,10 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
 #[tokio::test]
 async fn trials_let_in_more_each_time() {
     scene(1, 1, async |mut scene| {
-        let _waiting = fill(&scene, 1).await;
-        scene.would_take.set(0);
-        scene.overload(0, OVERLOAD_PATIENCE);
-        let _held = scene.connect();
-        scene.until_refusing(true).await;
-        scene.take(0).await;
-        scene.loads[0].set_room(INTAKE_MAX);
-        scene.would_take.set(usize::MAX);
-        // Whoever is refused tries again at once.
-        let asked = scene.asked.get();
-        let mut let_in = Vec::new();
-        while let_in.len() < 7 * INTAKE_MAX {
-            let _ = TcpStream::connect(scene.address);
-            while let Ok(taken) = scene.queues[0].try_recv() {
-                let_in.push(taken);
-                scene.took.notify_one();
-            }
-            task::yield_now().await;
+        let asked = refusing_crowd(&mut scene, usize::MAX).await;
+        let mut let_in = 0;
+        while let_in < 7 * INTAKE_MAX {
+            let_in += try_again(&mut scene).await;
         }
         // Of 16, 32 and 64; the one before may have found that the workers do not keep up.
         assert!(
@@ -228,26 +241,13 @@ async fn trials_let_in_more_each_time() {
 #[tokio::test]
 async fn trials_let_in_no_more_than_a_worker_would_take() {
     scene(1, 1, async |mut scene| {
-        let _waiting = fill(&scene, 1).await;
-        scene.would_take.set(0);
-        scene.overload(0, OVERLOAD_PATIENCE);
-        let _held = scene.connect();
-        scene.until_refusing(true).await;
-        scene.take(0).await;
-        scene.loads[0].set_room(INTAKE_MAX);
         let few = 3;
-        scene.would_take.set(few);
-        let asked = scene.asked.get();
+        let asked = refusing_crowd(&mut scene, few).await;
         let mut let_in = 0;
         while let_in < 10 * few {
-            let _ = TcpStream::connect(scene.address);
-            while scene.queues[0].try_recv().is_ok() {
-                let_in += 1;
-                scene.took.notify_one();
-            }
+            let_in += try_again(&mut scene).await;
             let trials = scene.asked.get() - asked + 1;
             assert!(let_in <= trials * few, "{let_in} in {trials} trials");
-            task::yield_now().await;
         }
     })
     .await;
