@@ -10,6 +10,7 @@ use actix_web::{
         header::{self, HeaderMap, HeaderName, HeaderValue},
     },
 };
+use nearhead_actors::admission::ReplyInTurns;
 
 use super::{
     access_log::AccessEntry,
@@ -141,6 +142,7 @@ impl WorkerState {
         &self,
         request: &HttpRequest,
         answer: Answer,
+        in_turns: Option<ReplyInTurns>,
         answering: Option<Answering>,
     ) -> HttpResponse {
         let (status, retry_after) = match answer.refusal {
@@ -169,6 +171,7 @@ impl WorkerState {
             return response;
         };
         let charge = answer.permits.and_then(|permits| permits.reply);
+        let charge = charge.map(|charge| (charge, in_turns));
         let mut response = self
             .replies
             .response(request, status, json, charge, answering);

@@ -63,7 +63,7 @@ impl WorkerState {
                 remaining: admitted.key.remaining(now),
                 ..Answer::error(NULL_ID, &error)
             };
-            return close_after(self.respond(request, answer, None));
+            return close_after(self.respond(request, answer, None, None));
         }
         let permit = self
             .server

@@ -1,6 +1,6 @@
 //! Responses with replies, of which large ones are compressed and made in turns.
 
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc};
 
 use actix_http::encoding::Encoder;
 use actix_web::{
@@ -11,14 +11,15 @@ use actix_web::{
         header::{self, AcceptEncoding, ContentEncoding, Encoding, Header},
     },
 };
-use nearhead_actors::admission::{ReplyCharge, ReplyTurns};
-use nearhead_chain::json::Json;
+use nearhead_actors::admission::{ReplyInTurns, ReplyTurns};
+use nearhead_chain::json::{Json, Piece};
 use tokio::sync::Semaphore;
 
-use super::reply::ReplyBody;
+use super::reply::{Charge, ReplyBody};
 use crate::{
     connections::Answering,
-    limits::{COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
+    limits::{CHUNK_BYTES, COMPRESS_BYTES_MIN, COMPRESSIONS_MAX},
+    rpc::Answer,
 };
 
 /// The replies of one worker.
@@ -36,6 +37,22 @@ impl Replies {
         }
     }
 
+    /// Waits until the first part of a large reply may be made; none if nothing has to be made.
+    ///
+    /// Headers that were sent before it would wake the client in vain.
+    pub(super) async fn first_turn(&self, answer: &Answer) -> Option<ReplyInTurns> {
+        let json = answer.json.as_ref()?;
+        let charge = answer.permits.as_ref()?.reply.as_ref()?;
+        let left = json.len();
+        let is_made = |piece: &Piece| matches!(piece, Piece::Lazy(_));
+        if left <= CHUNK_BYTES || !json.pieces().iter().any(is_made) {
+            return None;
+        }
+        let mut reply = self.turns.reply(charge.share());
+        poll_fn(|cx| reply.poll(cx, left)).await;
+        Some(reply)
+    }
+
     /// A response with this body. It is compressed if it is large, the client accepts an encoding,
     /// and not too many replies are being compressed.
     pub(super) fn response(
@@ -43,7 +60,7 @@ impl Replies {
         request: &HttpRequest,
         status: StatusCode,
         json: Json,
-        charge: Option<ReplyCharge>,
+        charge: Option<Charge>,
         answering: Option<Answering>,
     ) -> HttpResponse {
         let wanted = (json.len() >= COMPRESS_BYTES_MIN)
@@ -53,7 +70,6 @@ impl Replies {
             let permit = Arc::clone(&self.compressions).try_acquire_owned().ok()?;
             Some((encoding, permit))
         });
-        let charge = charge.map(|charge| (charge, &self.turns));
         let Some((encoding, permit)) = admitted else {
             return HttpResponse::with_body(status, ReplyBody::boxed(json, charge, answering));
         };

@@ -10,7 +10,7 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use nearhead_actors::admission::{Permit, ReplyCharge, ReplyInTurns, ReplyTurns};
+use nearhead_actors::admission::{Permit, ReplyCharge, ReplyInTurns};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
 use crate::{
@@ -29,37 +29,31 @@ pub(super) struct ReplyBody {
     held: Option<HeldReply>,
     /// While it is compressed.
     compression: Option<Permit>,
-    /// If it is large: parts that have to be made are made when it is its turn.
+    /// If it is large and has parts that have to be made: they are made when it is its turn.
     in_turns: Option<ReplyInTurns>,
     answering: Option<Answering>,
 }
 
-/// What a reply is charged for, and the turns in which its parts are made if it is large.
-pub(super) type Charge<'a> = (ReplyCharge, &'a ReplyTurns);
+/// What a reply is charged for, and the turns in which its parts are made, if it needs any.
+pub(super) type Charge = (ReplyCharge, Option<ReplyInTurns>);
 
 impl ReplyBody {
     /// A body that holds what it is charged for until the client has taken it, and reports each
     /// chunk to the watch.
-    pub(super) fn new(
-        json: Json,
-        charge: Option<Charge<'_>>,
-        answering: Option<Answering>,
-    ) -> Self {
+    pub(super) fn new(json: Json, charge: Option<Charge>, answering: Option<Answering>) -> Self {
         let left = json.len();
         let (current, rest) = match json {
             Json::One(piece) => (Some(piece), Vec::new()),
             Json::Many(pieces) => (None, pieces),
         };
+        let (charge, in_turns) = charge.unzip();
         Self {
             len: left as u64,
             left,
             current,
             rest: rest.into_iter(),
-            in_turns: charge
-                .as_ref()
-                .filter(|_| left > CHUNK_BYTES)
-                .map(|(charge, turns)| turns.reply(charge.share())),
-            held: charge.map(|(charge, _)| match &answering {
+            in_turns: in_turns.flatten(),
+            held: charge.map(|charge| match &answering {
                 Some(answering) => answering.holds(charge),
                 None => HeldReply::without_connection(charge),
             }),
@@ -88,7 +82,7 @@ impl ReplyBody {
     /// The body in its cheapest form: a single small slice needs no chunks.
     pub(super) fn boxed(
         json: Json,
-        charge: Option<Charge<'_>>,
+        charge: Option<Charge>,
         answering: Option<Answering>,
     ) -> BoxBody {
         match json {

@@ -34,7 +34,10 @@ impl WorkerState {
                 let connection = answering.as_ref().map(Answering::connection);
                 let answer = self.answer(&request, connection, key, payload, &mut access);
                 match answer.await {
-                    Ok(answer) => self.respond(&request, answer, answering),
+                    Ok(answer) => {
+                        let in_turns = self.replies.first_turn(&answer).await;
+                        self.respond(&request, answer, in_turns, answering)
+                    }
                     Err(response) => response,
                 }
             }

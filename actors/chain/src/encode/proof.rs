@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
-use super::writer::JsonWriter;
+use super::writer::{JsonWriter, Output};
 use crate::{
     json::{Json, LazyBytes, Truncated},
     trie::{State, StorageProof, TrieError},
@@ -36,8 +36,8 @@ impl ProofKey {
 /// The account proof of `address`, with one storage proof for each of `keys` in order (EIP-1186).
 ///
 /// An absent account has nonce and balance zero, the code hash of empty code and the empty storage
-/// root; its nodes are an exclusion proof. A proof of more than `built_max` bytes is discarded and
-/// made a second time, as it is taken.
+/// root; its nodes are an exclusion proof. One of more than `built_max` bytes is measured, and made
+/// as it is taken.
 ///
 /// # Errors
 /// As [`State::prove`].
@@ -55,18 +55,17 @@ pub fn proof(
         made: bytes::Bytes::new(),
         left: 0,
     };
+    let part_max = built_max.min(PART_BYTES);
     let mut built = Vec::new();
-    while let Some(part) = proof.make()? {
-        proof.left += part.len();
-        if proof.left <= built_max {
-            built.extend_from_slice(&part);
-        } else {
-            built = Vec::new();
+    while built.len() <= built_max {
+        match proof.make(part_max)? {
+            Some(part) => built.extend_from_slice(&part),
+            None => return Ok(built.into()),
         }
     }
-    if proof.left <= built_max {
-        return Ok(built.into());
-    }
+    let mut rest = JsonWriter::counting();
+    proof.write(&mut rest, usize::MAX)?;
+    proof.left = built.len() + rest.len();
     proof.next = NextPart::Account;
     Ok(Json::lazy(proof))
 }
@@ -100,31 +99,37 @@ enum NextPart {
 }
 
 impl LazyProof {
-    /// Makes the next part; `None` after the last one.
-    fn make(&mut self) -> Result<Option<bytes::Bytes>, TrieError> {
-        let mut w = JsonWriter::with_capacity(PART_BYTES / 2);
+    /// Makes the next part, which is complete at this size; `None` after the last one.
+    fn make(&mut self, bytes: usize) -> Result<Option<bytes::Bytes>, TrieError> {
+        if matches!(self.next, NextPart::End) {
+            return Ok(None);
+        }
+        // Room for one slot more.
+        let mut w = JsonWriter::with_capacity(bytes + bytes / 4);
+        self.write(&mut w, bytes)?;
+        Ok(Some(w.finish()))
+    }
+
+    /// Writes on until so many bytes are written.
+    fn write<O: Output>(&mut self, w: &mut JsonWriter<O>, bytes: usize) -> Result<(), TrieError> {
         let (storage_root, mut from) = match self.next {
             NextPart::Account => {
                 let proof = self.state.prove(&self.address, &[])?;
                 let account = proof.account.unwrap_or_default();
-                write_account(&mut w, &self.address, &account, &proof.nodes);
+                write_account(w, &self.address, &account, &proof.nodes);
                 let present = proof.account.map(|account| account.storage_root);
                 (present.unwrap_or(EMPTY_ROOT_HASH), 0)
             }
             NextPart::Slots { storage_root, from } => (storage_root, from),
-            NextPart::End => return Ok(None),
+            NextPart::End => return Ok(()),
         };
-        while w.len() < PART_BYTES
+        while w.len() < bytes
             && let Some(key) = self.keys.get(from)
         {
             if from > 0 {
                 w.raw(",");
             }
-            write_slot(
-                &mut w,
-                *key,
-                &self.state.prove_slot(storage_root, key.slot())?,
-            );
+            write_slot(w, *key, &self.state.prove_slot(storage_root, key.slot())?);
             from += 1;
         }
         self.next = if from < self.keys.len() {
@@ -133,7 +138,7 @@ impl LazyProof {
             w.raw("]}");
             NextPart::End
         };
-        Ok(Some(w.finish()))
+        Ok(())
     }
 }
 
@@ -148,7 +153,7 @@ impl LazyBytes for LazyProof {
 
     fn take(&mut self, max: usize) -> Result<bytes::Bytes, Truncated> {
         if self.made.is_empty() {
-            self.made = self.make().ok().flatten().ok_or(Truncated)?;
+            self.made = self.make(PART_BYTES).ok().flatten().ok_or(Truncated)?;
         }
         let part = self.made.split_to(max.min(self.made.len()));
         self.left = self.left.checked_sub(part.len()).ok_or(Truncated)?;
@@ -157,7 +162,12 @@ impl LazyBytes for LazyProof {
 }
 
 /// Writes the proof up to the first slot.
-fn write_account(w: &mut JsonWriter, address: &Address, account: &TrieAccount, nodes: &[Bytes]) {
+fn write_account<O: Output>(
+    w: &mut JsonWriter<O>,
+    address: &Address,
+    account: &TrieAccount,
+    nodes: &[Bytes],
+) {
     w.raw(r#"{"address":"#).data(address);
     w.raw(r#","accountProof":"#);
     write_nodes(w, nodes);
@@ -168,7 +178,7 @@ fn write_account(w: &mut JsonWriter, address: &Address, account: &TrieAccount, n
     w.raw(r#","storageProof":["#);
 }
 
-fn write_slot(w: &mut JsonWriter, key: ProofKey, proof: &StorageProof) {
+fn write_slot<O: Output>(w: &mut JsonWriter<O>, key: ProofKey, proof: &StorageProof) {
     w.raw(r#"{"key":"#);
     match key {
         ProofKey::Full(key) => w.data(key.to_be_bytes::<32>()),
@@ -180,7 +190,7 @@ fn write_slot(w: &mut JsonWriter, key: ProofKey, proof: &StorageProof) {
     w.raw("}");
 }
 
-fn write_nodes(w: &mut JsonWriter, nodes: &[Bytes]) {
+fn write_nodes<O: Output>(w: &mut JsonWriter<O>, nodes: &[Bytes]) {
     w.array(nodes, |w, node| {
         w.data(node);
     });

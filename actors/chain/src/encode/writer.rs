@@ -7,8 +7,63 @@ use bytes::Bytes;
 ///
 /// Methods chain, so that the code that writes an object reads like the object.
 #[derive(Debug)]
-pub(crate) struct JsonWriter {
-    out: Vec<u8>,
+pub(crate) struct JsonWriter<O = Vec<u8>> {
+    out: O,
+}
+
+/// What JSON is appended to.
+pub(crate) trait Output {
+    /// Number of bytes appended so far.
+    fn len(&self) -> usize;
+
+    /// Appends these bytes.
+    fn append(&mut self, bytes: &[u8]);
+
+    /// Appends two digits per byte.
+    fn append_hex(&mut self, bytes: &[u8]);
+}
+
+/// The length of JSON that nobody needs yet.
+#[derive(Debug)]
+pub(crate) struct Length(usize);
+
+impl Output for Vec<u8> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn append_hex(&mut self, bytes: &[u8]) {
+        let start = self.len();
+        self.resize(start + 2 * bytes.len(), b'"');
+        // It fails only if the lengths differ, and the line above made them equal.
+        let encoded = hex::encode_to_slice(bytes, &mut self[start..]);
+        debug_assert_eq!(encoded, Ok(()));
+    }
+}
+
+impl Output for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+
+    fn append_hex(&mut self, bytes: &[u8]) {
+        self.0 += 2 * bytes.len();
+    }
+}
+
+impl JsonWriter<Length> {
+    /// A writer that only counts.
+    pub(crate) const fn counting() -> Self {
+        Self { out: Length(0) }
+    }
 }
 
 impl JsonWriter {
@@ -18,11 +73,6 @@ impl JsonWriter {
         Self {
             out: Vec::with_capacity(capacity),
         }
-    }
-
-    /// Number of bytes written so far: the start of the next value.
-    pub(crate) const fn len(&self) -> usize {
-        self.out.len()
     }
 
     /// The bytes written so far.
@@ -36,12 +86,6 @@ impl JsonWriter {
         self.out.into()
     }
 
-    /// Appends JSON as it is.
-    pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
-        self.out.extend_from_slice(json.as_ref());
-        self
-    }
-
     /// Begins a member of an object: a comma unless it is the first, and its name.
     pub(crate) fn member(&mut self, name: &str) -> &mut Self {
         if self.out.last() != Some(&b'{') {
@@ -49,18 +93,25 @@ impl JsonWriter {
         }
         self.raw("\"").raw(name).raw("\":")
     }
+}
+
+impl<O: Output> JsonWriter<O> {
+    /// Number of bytes written so far: the start of the next value.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Appends JSON as it is.
+    pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) -> &mut Self {
+        self.out.append(json.as_ref());
+        self
+    }
 
     /// DATA: `"0x"` and two digits per byte.
     pub(crate) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        let bytes = bytes.as_ref();
-        self.out.extend_from_slice(b"\"0x");
-        let start = self.out.len();
-        self.out.resize(start + 2 * bytes.len(), b'"');
-        // It fails only if the lengths differ, and the line above made them equal.
-        let encoded = hex::encode_to_slice(bytes, &mut self.out[start..]);
-        debug_assert_eq!(encoded, Ok(()));
-        self.out.push(b'"');
-        self
+        self.out.append(b"\"0x");
+        self.out.append_hex(bytes.as_ref());
+        self.raw("\"")
     }
 
     /// QUANTITY of up to 64 bits: `"0x"` and no leading zeros.
@@ -86,19 +137,18 @@ impl JsonWriter {
         let Some((&high, rest)) = bytes.split_first() else {
             return self.raw(r#""0x0""#);
         };
-        self.out.extend_from_slice(b"\"0x");
+        self.raw("\"0x");
         if high >= 16 {
-            self.out.push(DIGITS[usize::from(high >> 4)]);
+            self.raw([DIGITS[usize::from(high >> 4)]]);
         }
-        self.out.push(DIGITS[usize::from(high & 15)]);
+        self.raw([DIGITS[usize::from(high & 15)]]);
         for &byte in rest {
-            self.out.extend_from_slice(&[
+            self.raw([
                 DIGITS[usize::from(byte >> 4)],
                 DIGITS[usize::from(byte & 15)],
             ]);
         }
-        self.out.push(b'"');
-        self
+        self.raw("\"")
     }
 
     /// The value as `write` writes it, or `null`.
@@ -119,15 +169,14 @@ impl JsonWriter {
         items: impl IntoIterator<Item = T>,
         mut write: impl FnMut(&mut Self, T),
     ) -> &mut Self {
-        self.out.push(b'[');
+        self.raw("[");
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
-                self.out.push(b',');
+                self.raw(",");
             }
             write(self, item);
         }
-        self.out.push(b']');
-        self
+        self.raw("]")
     }
 }
 
