@@ -26,7 +26,7 @@ class Chain:
         self.folder = chain.with_suffix(".geth")
         if not payloads.exists() or payloads.stat().st_mtime < chain.stat().st_mtime:
             print(f"executing the {profile} chain", file=sys.stderr)
-            unfinished = payloads.with_suffix(".unfinished")
+            unfinished = chain.with_suffix(".payloads-unfinished")
             with open(unfinished, "wb") as out:
                 subprocess.run(
                     [str(TARGET / "release/examples/payloads"), str(genesis), str(chain)],
@@ -44,7 +44,7 @@ class Chain:
     def prepare(self, genesis):
         """Creates the data folder with the genesis and the first blocks."""
         print("importing the first blocks into geth", file=sys.stderr)
-        unfinished = self.folder.with_suffix(".unfinished")
+        unfinished = self.folder.with_suffix(".geth-unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         done = subprocess.run(
