@@ -11,6 +11,10 @@ pub const HEAVY: i32 = 10;
 /// The same for the compression of replies: it may take long, because a reply can be sent as it is.
 pub const COMPRESSION: i32 = 15;
 
+/// The shortest slice that Linux gives.
+#[cfg(target_os = "linux")]
+const PROMPT_SLICE: std::time::Duration = std::time::Duration::from_micros(100);
+
 /// The niceness of this thread.
 #[must_use]
 pub fn niceness() -> i32 {
@@ -23,15 +27,24 @@ pub fn lower(name: &str, by: i32) {
     set(name, niceness() + by);
 }
 
+/// Lets this thread run as soon as it has something to do, even if another one runs on its core: it
+/// gets a slice of [`PROMPT_SLICE`]. A thread that waits for requests should have it.
+///
+/// Linux has slices of 3 ms otherwise, and does not interrupt one for a thread whose own is as
+/// long, however different their niceness is. It knows shorter ones from 6.12 on, and ignores them
+/// before.
+pub fn be_prompt() {
+    #[cfg(target_os = "linux")]
+    schedule(niceness(), PROMPT_SLICE);
+}
+
 /// Gives this thread a name and a niceness.
 pub fn set(name: &str, niceness: i32) {
     // On other systems niceness belongs to the process as a whole.
     #[cfg(target_os = "linux")]
     {
-        // Where this fails, only latencies are worse, or a list of threads is.
-        if let Err(error) = rustix::process::setpriority_process(None, niceness) {
-            tracing::debug!(%error, "the priority of a thread was not set");
-        }
+        // The thread that made this one may have a slice of its own.
+        schedule(niceness, std::time::Duration::ZERO);
         let name = std::ffi::CString::new(name).unwrap_or_default();
         if let Err(error) = rustix::thread::set_name(&name) {
             tracing::debug!(%error, "a thread was not named");
@@ -39,4 +52,82 @@ pub fn set(name: &str, niceness: i32) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (name, niceness);
+}
+
+/// Gives this thread a niceness and a slice; zero is the system's own.
+#[cfg(target_os = "linux")]
+fn schedule(niceness: i32, slice: std::time::Duration) {
+    let attributes = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        sched_nice: niceness,
+        sched_runtime: slice.as_nanos() as u64,
+        ..SchedAttr::default()
+    };
+    #[expect(
+        unsafe_code,
+        reason = "no crate has this call for threads without a deadline"
+    )]
+    // SAFETY: the kernel reads `size` bytes of the attributes, which live until it returns.
+    let failed =
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0;
+    // Where this fails, only latencies are worse.
+    if failed {
+        let error = std::io::Error::last_os_error();
+        tracing::debug!(%error, "the priority of a thread was not set");
+    }
+}
+
+/// `struct sched_attr` of Linux in its first version (sched_setattr(2)). Zero is the usual policy.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+#[repr(C)]
+struct SchedAttr {
+    size: u32,
+    sched_policy: u32,
+    sched_flags: u64,
+    sched_nice: i32,
+    sched_priority: u32,
+    /// The slice in ns, for the usual policy.
+    sched_runtime: u64,
+    sched_deadline: u64,
+    sched_period: u64,
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// The niceness and the slice in ns, which is zero if it is the system's own or unknown to it.
+    fn scheduled() -> (i32, u64) {
+        let mut attributes = SchedAttr::default();
+        let size = size_of::<SchedAttr>();
+        #[expect(unsafe_code, reason = "as in `schedule`")]
+        // SAFETY: the kernel writes `size` bytes at most.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+        assert_eq!(result, 0);
+        (attributes.sched_nice, attributes.sched_runtime)
+    }
+
+    #[test]
+    fn a_thread_of_a_prompt_one_is_not_prompt() {
+        let usual = thread::spawn(scheduled).join();
+        let of_prompt = thread::spawn(|| {
+            be_prompt();
+            let lower = thread::spawn(|| {
+                lower("lower", 3);
+                scheduled()
+            });
+            (scheduled(), lower.join())
+        });
+        let (niceness, slice) = usual.unwrap();
+        let ((prompt_niceness, prompt_slice), lower) = of_prompt.join().unwrap();
+        assert_eq!(prompt_niceness, niceness);
+        // Linux before 6.12 states no slices.
+        assert_eq!(prompt_slice, if slice == 0 { 0 } else { 100_000 });
+        assert_eq!(lower.unwrap(), (niceness + 3, slice));
+    }
 }

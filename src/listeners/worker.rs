@@ -140,6 +140,7 @@ where
     };
     let niceness = parts.niceness;
     Arbiter::try_with_tokio_rt(move || runtime(niceness))?.spawn_fn(move || {
+        thread_priority::be_prompt();
         let unexpected = EndsUnexpectedly::new("a worker", failed);
         rt::spawn(async move {
             let (factory, waited) = factory();

@@ -34,8 +34,12 @@ pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Time for which a worker makes parts of large replies before it looks at its sockets again: that
-/// of some 32 KiB of proofs, or of some 500 KiB of logs.
-pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(100);
+/// of some 32 KiB of proofs, or of some 150 KiB of logs.
+pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(30);
+
+/// Turns of a worker's event loop after that, before it makes further parts: as many as a cheap
+/// request takes, so that one that came meanwhile waits for these parts alone.
+pub(crate) const TURNS_BETWEEN_PARTS: usize = 4;
 
 /// Longest wait of a large reply for its next turn. It is shorter than what a slow client is given.
 pub(crate) const REPLY_TURN_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 
 use tokio::task::yield_now;
 
-use super::cost::REPLY_PARTS_TIME_MAX;
+use super::cost::{REPLY_PARTS_TIME_MAX, TURNS_BETWEEN_PARTS};
 
 /// The parts that a thread makes.
 #[derive(Debug, Default)]
@@ -35,7 +35,9 @@ impl Parts {
         if !self.will_look.replace(true) {
             let this = Rc::clone(self);
             actix::spawn(async move {
-                yield_now().await;
+                for _ in 0..TURNS_BETWEEN_PARTS {
+                    yield_now().await;
+                }
                 this.time_at_look.set(this.time.get());
                 this.looks.set(this.looks.get() + 1);
                 this.will_look.set(false);
