@@ -5,11 +5,15 @@
 /// it is shared and refused in time, and not in sockets.
 pub const LIGHT: i32 = 5;
 
+/// The same for reading large bodies. A thread that does so all the time must not have so large a
+/// share of the core that a worker is not prompt ([`be_prompt`]).
+pub const BODIES: i32 = 12;
+
 /// The same for heavy work, which runs after light work.
-pub const HEAVY: i32 = 10;
+pub const HEAVY: i32 = 16;
 
 /// The same for the compression of replies: it may take long, because a reply can be sent as it is.
-pub const COMPRESSION: i32 = 15;
+pub const COMPRESSION: i32 = 18;
 
 /// The shortest slice that Linux gives.
 #[cfg(target_os = "linux")]
@@ -32,7 +36,7 @@ pub fn lower(name: &str, by: i32) {
 ///
 /// Linux has slices of 3 ms otherwise, and does not interrupt one for a thread whose own is as
 /// long, however different their niceness is. It knows shorter ones from 6.12 on, and ignores them
-/// before.
+/// before. A thread that has had more than its share of the core waits all the same.
 pub fn be_prompt() {
     #[cfg(target_os = "linux")]
     schedule(niceness(), PROMPT_SLICE);

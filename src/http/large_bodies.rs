@@ -85,7 +85,7 @@ impl BodyThread {
         let arbiter = Arbiter::try_new()?;
         let server = server.clone();
         let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
-            thread_priority::lower("bodies", thread_priority::LIGHT);
+            thread_priority::lower("bodies", thread_priority::BODIES);
             let usage = UsageMeter::start_for(server.tenants.as_ref());
             LargeBodyActor(Rc::new(server.dispatcher(usage)))
         });
