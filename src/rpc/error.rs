@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
-use nearhead_chain::{json::Truncated, window::ResolveError};
+use nearhead_chain::{fees::OtherFeeRules, json::Truncated, window::ResolveError};
 use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
@@ -54,6 +54,8 @@ pub enum RpcError {
     InvalidParams(Cow<'static, str>),
     /// A request for state above the head. alloy's clients retry on these exact words.
     HeaderNotFound,
+    /// The chain's fee rules are not known.
+    OtherFeeRules,
     /// A request for state at a hash that no held block has.
     HeaderForHashNotFound,
     /// The block was replaced, and the request insists on a canonical one (EIP-1898).
@@ -155,6 +157,12 @@ pub(crate) enum QuerySubject {
     Logs,
 }
 
+impl From<OtherFeeRules> for RpcError {
+    fn from(_: OtherFeeRules) -> Self {
+        Self::OtherFeeRules
+    }
+}
+
 impl From<Refused> for RpcError {
     fn from(refused: Refused) -> Self {
         match refused {
@@ -209,6 +217,7 @@ impl RpcError {
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/eth/api_backend.go: errors
             // without a code of their own
             Self::HeaderNotFound
+            | Self::OtherFeeRules
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }
@@ -275,6 +284,7 @@ impl RpcError {
             }
             Self::InvalidParams(reason) => return reason.clone(),
             Self::HeaderNotFound => "header not found",
+            Self::OtherFeeRules => "this is not known: the chain has fee rules of its own",
             Self::HeaderForHashNotFound => "header for hash not found",
             Self::NotCanonical => "hash is not currently canonical",
             Self::HistoricalState { block, oldest } => {
@@ -416,6 +426,7 @@ impl RpcError {
             | Self::InvalidArgument { .. }
             | Self::InvalidParams(_)
             | Self::HeaderNotFound
+            | Self::OtherFeeRules
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }

@@ -8,7 +8,7 @@ use nearhead_actors::admission::CostClass;
 use super::{
     context::{MethodResult, RequestContext},
     contracts::ContractRule,
-    methods::{blocks, companion, logs, state, subscribe},
+    methods::{blocks, companion, fees, logs, state, subscribe},
     params::Params,
 };
 use crate::access::MethodSet;
@@ -59,7 +59,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 30] = [
+pub static METHODS: [Method; 37] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -67,9 +67,15 @@ pub static METHODS: [Method; 30] = [
     method!(Core Cheap Allowed 1 "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
     method!(Core Cheap Allowed 1 "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
     method!(Core Cheap Allowed 1 "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
+    method!(Companion Cheap Allowed 1 "debug_getRawHeader" => blocks::get_raw_header),
     method!(Companion Cheap Allowed 1 "eth_accounts" => companion::accounts),
+    method!(Companion Cheap Allowed 1 "eth_baseFee" => fees::base_fee),
+    method!(Companion Cheap Allowed 1 "eth_blobBaseFee" => fees::blob_base_fee),
     method!(Companion Cheap Allowed 1 "eth_blockNumber" => companion::block_number),
+    method!(Companion Cheap Allowed 1 "eth_capabilities" => companion::capabilities),
     method!(Companion Cheap Allowed 1 "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap Allowed 2 "eth_feeHistory" => fees::fee_history),
+    method!(Companion Cheap Allowed 1 "eth_gasPrice" => fees::gas_price),
     method!(Companion Cheap Checked 1 "eth_getBalance" => state::get_balance),
     method!(Companion Cheap Allowed 1 "eth_getBlockByNumber" => blocks::get_block_by_number),
     method!(Companion Cheap Refused 1 "eth_getBlockReceipts" => blocks::get_block_receipts),
@@ -83,6 +89,7 @@ pub static METHODS: [Method; 30] = [
     method!(Companion Cheap Allowed 1 "eth_getUncleByBlockNumberAndIndex" => blocks::get_uncle_by_block_number_and_index),
     method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
     method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
+    method!(Companion Cheap Allowed 1 "eth_maxPriorityFeePerGas" => fees::max_priority_fee_per_gas),
     method!(Companion Cheap Checked 1 "eth_subscribe" => subscribe::subscribe),
     method!(Companion Cheap Allowed 1 "eth_syncing" => companion::syncing),
     method!(Companion Cheap Allowed 1 "eth_unsubscribe" => subscribe::unsubscribe),

@@ -9,7 +9,11 @@ use crate::harness::{Connection, Server, check, json as parse};
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
 
 /// The prices that differ from 1.
-const PRICES: [(&str, u64); 2] = [("eth_getLogs", 2), ("eth_getProof", 2)];
+const PRICES: [(&str, u64); 3] = [
+    ("eth_feeHistory", 2),
+    ("eth_getLogs", 2),
+    ("eth_getProof", 2),
+];
 
 fn price(method: &str) -> u64 {
     let price = PRICES.iter().find(|(name, _)| *name == method);

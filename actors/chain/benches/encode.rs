@@ -10,6 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, Log, Signature, TxKind, U256, kecca
 use nearhead_chain::{
     block::{BlockParts, RawBlock, Receipt, Transaction, TxType},
     encode::{BlockJson, EncodeOptions},
+    network::HeaderFees,
 };
 
 /// Size of a block.
@@ -119,7 +120,10 @@ fn main() {
             rlp_length: RawBlock::rlp_length_for(&raw.header, &raw.body),
             senders: &senders,
             receipts: &receipts,
-            blob_gas_price: Some(1),
+            fees: HeaderFees {
+                blob_gas_price: Some(1),
+                ..HeaderFees::default()
+            },
             total_difficulty: Some(U256::from(1) << 73),
         };
         measure(profile, &parts);

@@ -12,10 +12,11 @@ use alloy_primitives::{Address, B256, Bytes, Log, keccak256};
 use nearhead_chain::{
     block,
     block::Block,
-    encode,
+    encode, fees,
     json::Json,
     log_search,
     log_search::{Cancellation, LogFilter, LogPostings, SearchError, search},
+    network,
 };
 use rand_chacha::{
     ChaCha8Rng,

@@ -21,7 +21,7 @@ use nearhead_chain::{
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
     log_search::LogPostings,
-    network::BlobRules,
+    network::{FeeRules, HeaderFees},
     remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsCommitment},
@@ -73,7 +73,7 @@ fn measure(name: &str, profile: Profile) {
         Producer::new(config, EncodeOptions::default(), &mut |_, _| ()).expect("a genesis is made");
     let verifier = Verifier::new(
         CHAIN_ID,
-        BlobRules::of_chain(CHAIN_ID),
+        FeeRules::of_chain(CHAIN_ID),
         EncodeOptions::default(),
         NodeStore::new(),
     );
@@ -180,7 +180,10 @@ fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
         rlp_length: raw.length(),
         senders: &senders,
         receipts: &receipts,
-        blob_gas_price: Some(1),
+        fees: HeaderFees {
+            blob_gas_price: Some(1),
+            ..HeaderFees::default()
+        },
         total_difficulty: block.total_difficulty,
     };
     let (_, encoding) = time(|| BlockJson::encode(&parts, EncodeOptions::default()));

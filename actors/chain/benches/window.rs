@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nearhead_chain::{block, block::Block, encode, log_search, window::Window};
+use nearhead_chain::{block, block::Block, encode, fees, log_search, network, window::Window};
 use test_block::TestBlock;
 
 #[path = "../src/test_block.rs"]

@@ -9,7 +9,7 @@ use alloy_primitives::{B256, U256};
 
 pub use self::parts::{BlockParts, RawBlock};
 pub use crate::network::{Receipt, SenderSource, Transaction, TxType, with_bloom};
-use crate::{encode::BlockJson, log_search::LogPostings, trie::State};
+use crate::{encode::BlockJson, fees::BlockFees, log_search::LogPostings, trie::State};
 
 /// Number of ancestors whose hashes the EVM's BLOCKHASH returns.
 pub const ANCESTORS_MAX: usize = 256;
@@ -50,6 +50,8 @@ pub struct Block {
     pub json: BlockJson,
     /// Search structure over the block's logs.
     pub postings: LogPostings,
+    /// What its transactions paid, and what those of the next block pay.
+    pub fees: BlockFees,
     /// State after the block; `None` if it is not held (a genesis outside of the window).
     pub state: Option<Arc<State>>,
 }
@@ -78,6 +80,7 @@ impl Block {
             + own
             + self.json.bytes()
             + self.postings.bytes()
+            + self.fees.bytes()
     }
 
     /// The same block without its state.

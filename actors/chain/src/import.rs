@@ -16,8 +16,9 @@ use crate::{
     },
     encode::{BlockJson, EncodeError, EncodeOptions},
     execute::{self, ExecuteError, Executed},
+    fees::BlockFees,
     log_search::LogPostings,
-    network::{ChainSpec, Rules, SpecError},
+    network::{ChainSpec, FeeRules, Rules, SpecError},
     trie::{NodeStore, State, TrieError},
     verify::{self, VerifyError},
 };
@@ -28,6 +29,7 @@ pub use self::genesis::genesis_hash;
 #[derive(Debug)]
 pub struct Importer {
     spec: ChainSpec,
+    fee_rules: FeeRules,
     options: EncodeOptions,
     store: Arc<NodeStore>,
     /// The genesis header, with the state root of an empty state until the accounts are known.
@@ -93,6 +95,7 @@ impl Importer {
         let spec = ChainSpec::from_genesis(genesis)?;
         let genesis = genesis::header(&spec.genesis_rules(genesis.timestamp), genesis);
         Ok(Self {
+            fee_rules: FeeRules::of_genesis(spec.clone()),
             spec,
             options,
             store: NodeStore::new(),
@@ -134,7 +137,6 @@ impl Importer {
             state_root: state.root(),
             ..self.genesis.clone()
         };
-        let rules = self.spec.genesis_rules(header.timestamp);
         let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
         let raw = RawBlock {
             header,
@@ -143,7 +145,7 @@ impl Importer {
                 ..BlockBody::default()
             },
         };
-        let block = self.make_block(&rules, &raw, &[], &[], Lineage::none())?;
+        let block = self.make_block(&raw, &[], &[], Lineage::none())?;
         Ok(Arc::new(Block {
             state: Some(state),
             ..block
@@ -164,7 +166,7 @@ impl Importer {
             Ok((senders, executed))
         };
         let (senders, executed) = checked().map_err(|kind| ImportError::of(&raw.header, kind))?;
-        self.make_child(&rules, &raw, &senders, executed, parent)
+        self.make_child(&raw, &senders, executed, parent)
     }
 
     /// Makes a block of the result of execution, without executing it again. The header is checked
@@ -183,7 +185,7 @@ impl Importer {
         verify_block(&rules, raw, parent)
             .and_then(|()| verify::check_outcome(&raw.header, &executed))
             .map_err(|error| ImportError::of(&raw.header, error))?;
-        self.make_child(&rules, raw, senders, executed, parent)
+        self.make_child(raw, senders, executed, parent)
     }
 
     fn rules_after(&self, parent: &Block, header: &Header) -> Rules<'_> {
@@ -195,19 +197,12 @@ impl Importer {
 
     fn make_child(
         &self,
-        rules: &Rules<'_>,
         raw: &RawBlock,
         senders: &[Address],
         executed: Executed,
         parent: &Block,
     ) -> Result<Arc<Block>, ImportError> {
-        let block = self.make_block(
-            rules,
-            raw,
-            senders,
-            &executed.receipts,
-            Lineage::below(parent),
-        )?;
+        let block = self.make_block(raw, senders, &executed.receipts, Lineage::below(parent))?;
         Ok(Arc::new(Block {
             state: Some(executed.commit()),
             ..block
@@ -217,7 +212,6 @@ impl Importer {
     /// Makes the block without its state, which is stored only once nothing more can fail.
     fn make_block(
         &self,
-        rules: &Rules<'_>,
         raw: &RawBlock,
         senders: &[Address],
         receipts: &[Receipt],
@@ -234,9 +228,7 @@ impl Importer {
             rlp_length: raw.length(),
             senders,
             receipts,
-            blob_gas_price: rules
-                .blob_params()
-                .and_then(|params| header.blob_fee(params)),
+            fees: self.fee_rules.fees(header),
             total_difficulty,
         };
         let json = BlockJson::encode(&parts, self.options)
@@ -282,6 +274,7 @@ pub(crate) fn block_from_parts(
         ommer_ancestors,
         json,
         postings: LogPostings::new(logs),
+        fees: BlockFees::new(parts),
         state: None,
     }
 }

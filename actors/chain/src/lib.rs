@@ -18,6 +18,7 @@
 //! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters, executor | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
 //! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |
+//! | [`fees`] | what transactions pay, and what clients are told of it | `crate::verify`, `crate::execute`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |
 //! | [`log_search`] | postings of each block: counts the matches first, then gathers their JSON | `crate::window`, `crate::trie`, `crate::execute` |
 //! | [`window`] | the latest 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
@@ -28,6 +29,7 @@ pub mod chain_file;
 pub mod dev;
 pub mod encode;
 pub mod execute;
+pub mod fees;
 pub mod import;
 pub mod json;
 pub mod log_search;

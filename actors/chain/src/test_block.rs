@@ -8,7 +8,9 @@ use alloy_primitives::{Address, B256, Log, Signature, U256};
 use crate::{
     block::{ANCESTORS_MAX, Block, BlockParts, RawBlock, Receipt, Transaction, TxType},
     encode::{BlockJson, EncodeOptions},
+    fees::BlockFees,
     log_search::LogPostings,
+    network::HeaderFees,
 };
 
 /// A recipe for a block.
@@ -91,7 +93,7 @@ impl TestBlock {
             rlp_length: 1_000,
             senders: &vec![Address::ZERO; receipts.len()],
             receipts: &receipts,
-            blob_gas_price: None,
+            fees: HeaderFees::default(),
             total_difficulty: Some(total_difficulty),
         };
         let json = BlockJson::encode(&parts, EncodeOptions::default());
@@ -105,6 +107,7 @@ impl TestBlock {
             ommer_ancestors: Vec::new(),
             json: json.expect("the block is small"),
             postings: LogPostings::new(logs),
+            fees: BlockFees::new(&parts),
             state: None,
             header: raw.header,
         })

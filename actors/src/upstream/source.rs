@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead_chain::{
     encode::EncodeOptions,
-    network::{BlobRules, ChainSpec, Network},
+    network::{ChainSpec, FeeRules, Network},
     remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
     verify::{HeaderRules, HeaderRulesMode},
@@ -128,7 +128,7 @@ impl UpstreamSource {
         let opening = OpenedChain::open(&config, &heads, link);
         let OpenedChain {
             chain,
-            blob_rules,
+            fee_rules,
             rules,
             folder,
         } = runtime.block_on(opening)?;
@@ -143,7 +143,7 @@ impl UpstreamSource {
             link.report(SourceEvent::DataOpened(folder));
         }
         let store = NodeStore::bounded(config.state_bytes_max);
-        let verifier = Arc::new(Verifier::new(chain_id, blob_rules, config.options, store));
+        let verifier = Arc::new(Verifier::new(chain_id, fee_rules, config.options, store));
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
@@ -286,7 +286,7 @@ fn runtime() -> io::Result<Runtime> {
 /// The chain to follow, with its rules and its folder.
 struct OpenedChain {
     chain: FollowedChain,
-    blob_rules: BlobRules,
+    fee_rules: FeeRules,
     rules: HeaderRules,
     folder: Option<DataFolder>,
 }
@@ -313,9 +313,9 @@ impl OpenedChain {
         } = identity;
         let spec = file.map(|file| file.spec);
         let is_known = spec.is_some() || network.is_some();
-        let blob_rules = match &spec {
-            Some(spec) => BlobRules::of_genesis(spec.clone()),
-            None => BlobRules::of_chain(chain_id),
+        let fee_rules = match &spec {
+            Some(spec) => FeeRules::of_genesis(spec.clone()),
+            None => FeeRules::of_chain(chain_id),
         };
         let spec = spec.or_else(|| network.map(ChainSpec::of_network));
         let rules = HeaderRules::new(config.header_rules, spec)?;
@@ -331,7 +331,7 @@ impl OpenedChain {
         };
         Ok(Self {
             chain,
-            blob_rules,
+            fee_rules,
             rules,
             folder,
         })

@@ -292,7 +292,7 @@ impl Upstream for VerifiedUpstream {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use nearhead_chain::{encode::EncodeOptions, network::BlobRules, trie::NodeStore};
+    use nearhead_chain::{encode::EncodeOptions, network::FeeRules, trie::NodeStore};
 
     use super::*;
     use crate::upstream::client::CallLimits;
@@ -305,7 +305,7 @@ mod tests {
             answer_bytes_max: 1,
         };
         let client = UpstreamClient::new("http://127.0.0.1:1".parse().unwrap(), limits).unwrap();
-        let rules = BlobRules::of_chain(1);
+        let rules = FeeRules::of_chain(1);
         let verifier = Verifier::new(1, rules, EncodeOptions::default(), NodeStore::bounded(1));
         let upstream = VerifiedUpstream {
             heads: client.clone(),

@@ -2,7 +2,7 @@
 //! the snapshot or of the dispatcher.
 
 use bytes::Bytes;
-use nearhead_chain::{encode::value, json::Json};
+use nearhead_chain::{encode::value, json::Json, window::WINDOW_BLOCKS};
 
 use crate::rpc::{
     context::{MethodResult, RequestContext},
@@ -16,6 +16,24 @@ pub(crate) async fn accounts(_: &RequestContext<'_>, params: Params<'_>) -> Meth
 pub(crate) async fn block_number(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     params.finish()?;
     Ok(value::number(context.snapshot.head().number()))
+}
+
+/// Everything that is served goes back to the same block.
+pub(crate) async fn capabilities(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    params.finish()?;
+    let (head, oldest) = (context.snapshot.head(), context.snapshot.oldest());
+    let mut json = format!(
+        r#"{{"head":{{"number":"{:#x}","hash":"{}"}}"#,
+        head.number(),
+        head.hash
+    );
+    for resource in ["state", "tx", "logs", "receipts", "blocks", "stateproofs"] {
+        json += &format!(
+            r#","{resource}":{{"disabled":false,"oldestBlock":"{oldest:#x}","deleteStrategy":{{"type":"window","retentionBlocks":"{WINDOW_BLOCKS:#x}"}}}}"#
+        );
+    }
+    json += "}";
+    Ok(Json::from(json.into_bytes()))
 }
 
 pub(crate) async fn chain_id(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod companion;
+pub(crate) mod fees;
 pub(crate) mod logs;
 pub(crate) mod state;
 pub(crate) mod subscribe;

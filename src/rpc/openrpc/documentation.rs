@@ -63,6 +63,7 @@ const UNCLE_COUNT: (&str, &str) = ("Uncle count", "QuantityOrNull");
 const OF_HASH: &[Error] = &[Error::Limit, Error::Pruned];
 const OF_NUMBER: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag];
 const OF_STATE: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::State];
+const OF_FEE_RULES: &[Error] = &[Error::Limit, Error::OtherFeeRules];
 const OF_NOTHING: &[Error] = &[Error::Limit];
 
 const fn method(
@@ -108,15 +109,40 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_getUncleByBlockHashAndIndex",
         "Returns an uncle's header, by its position in a block.",
         &[BY_HASH, UNCLE_INDEX], UNCLE, OF_HASH),
+    method("debug_getRawHeader",
+        "Returns a block's header in RLP.",
+        &[BY_NUMBER], ("Header RLP", "Data"),
+        &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::AboveHead]),
     method("eth_accounts",
         "Returns an empty array: the service has no accounts of its own.",
         &[], ("Accounts", "Accounts"), OF_NOTHING),
+    method("eth_baseFee",
+        "Returns the base fee of the next block, in wei per unit of gas.",
+        &[], ("Base fee", "Quantity"), OF_FEE_RULES),
+    method("eth_blobBaseFee",
+        "Returns the price of blob gas at the head, in wei per unit; null before Cancun.",
+        &[], ("Blob gas base fee", "QuantityOrNull"), OF_FEE_RULES),
     method("eth_blockNumber",
         "Returns the number of the head.",
         &[], ("Block number", "Quantity"), OF_NOTHING),
+    method("eth_capabilities",
+        "Returns the head, and the oldest block of which each kind of data is served.",
+        &[], ("Capabilities", "Capabilities"), OF_NOTHING),
     method("eth_chainId",
         "Returns the chain id.",
         &[], ("Chain ID", "Quantity"), OF_NOTHING),
+    method("eth_feeHistory",
+        "Returns the fees of blocks that follow each other, of those of them that are in the window.",
+        &[
+            Parameter::required("blockCount", "IndexInput"),
+            Parameter::required("newestBlock", "BlockNumberOrTag"),
+            Parameter::required("rewardPercentiles", "PercentilesInput"),
+        ],
+        ("Fee history result", "FeeHistory"),
+        &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::AboveHead]),
+    method("eth_gasPrice",
+        "Returns the suggested priority fee and the head's base fee in one, in wei per unit of gas.",
+        &[], ("Gas price", "Quantity"), OF_NOTHING),
     method("eth_getBalance",
         "Returns the balance of an account.",
         &[ADDRESS, AT], ("Balance", "Quantity"), OF_STATE),
@@ -158,6 +184,9 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_getUncleCountByBlockNumber",
         "Returns the number of uncles in a block.",
         &[BY_NUMBER], UNCLE_COUNT, OF_NUMBER),
+    method("eth_maxPriorityFeePerGas",
+        "Returns the suggested priority fee, in wei per unit of gas.",
+        &[], ("Max priority fee per gas", "Quantity"), OF_NOTHING),
     method("eth_subscribe",
         "Subscribes a WebSocket session to new heads, logs or reorgs, and returns the id.",
         &[

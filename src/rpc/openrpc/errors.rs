@@ -26,6 +26,10 @@ pub(super) enum Error {
     NotCanonical,
     /// State at a block that is not in the window.
     State,
+    /// A block above the head, or fees after it that are not known.
+    AboveHead,
+    /// Fees that are not known.
+    OtherFeeRules,
     /// The logs of an unknown block.
     UnknownLogsBlock,
     /// A subscription over HTTP.
@@ -38,7 +42,7 @@ pub(super) enum Error {
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -48,6 +52,8 @@ impl Error {
         Self::UnknownTag,
         Self::NotCanonical,
         Self::State,
+        Self::AboveHead,
+        Self::OtherFeeRules,
         Self::UnknownLogsBlock,
         Self::NeedsSession,
         Self::SessionLimit,
@@ -93,6 +99,14 @@ impl Error {
                 RpcError::HeaderNotFound,
                 "the block is not in the window, was replaced while requireCanonical is true, or \
                  no node gives its state",
+            ),
+            Self::AboveHead => (
+                RpcError::HeaderNotFound,
+                "the block is above the head, or the chain has fee rules of its own",
+            ),
+            Self::OtherFeeRules => (
+                RpcError::OtherFeeRules,
+                "the chain has fee rules of its own",
             ),
             Self::UnknownLogsBlock => (RpcError::UnknownLogsBlock, "no held block has this hash"),
             Self::NeedsSession => (

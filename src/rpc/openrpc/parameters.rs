@@ -2,6 +2,7 @@
 //!
 //! What a schema cannot say, descriptions do: the sum of several lengths, and the order of blocks.
 
+use nearhead_chain::fees::PERCENTILES_MAX;
 use serde_json::{Map, Value, json};
 
 use super::results::{or_null, reference};
@@ -52,6 +53,16 @@ fn values() -> Map<String, Value> {
                 "description": "a quantity of up to 64 bits, without leading zeros",
                 "type": "string",
                 "pattern": "^0[xX](0|[1-9a-fA-F][0-9a-fA-F]{0,15})$",
+            }),
+        ),
+        (
+            "PercentilesInput",
+            json!({
+                "title": "percentiles",
+                "description": "they ascend",
+                "type": "array",
+                "items": {"type": "number", "minimum": 0, "maximum": 100},
+                "maxItems": PERCENTILES_MAX,
             }),
         ),
         ("Boolean", json!({"title": "boolean", "type": "boolean"})),

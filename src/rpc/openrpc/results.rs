@@ -79,6 +79,8 @@ pub(super) fn components() -> Map<String, Value> {
         ("AccountProof", account_proof()),
         ("StorageValues", storage_values()),
         ("Syncing", syncing()),
+        ("Capabilities", capabilities()),
+        ("FeeHistory", fee_history()),
         ("Accounts", json!({"type": "array", "maxItems": 0})),
         ("True", json!({"const": true})),
         ("Document", document()),
@@ -135,6 +137,39 @@ fn withdrawal() -> Value {
         ("amount", "Quantity"),
     ];
     Members::none().with(members).object("withdrawal")
+}
+
+fn capabilities() -> Value {
+    let strategy = Members::none()
+        .and("type", json!({"const": "window"}))
+        .with([("retentionBlocks", "Quantity")])
+        .object("delete strategy");
+    let resource = Members::none()
+        .and("disabled", json!({"const": false}))
+        .with([("oldestBlock", "Quantity")])
+        .and("deleteStrategy", strategy)
+        .object("resource");
+    let head = Members::none().with([("number", "Quantity"), ("hash", "Hash")]);
+    let mut members = Members::none().and("head", head.object("head"));
+    for name in ["state", "tx", "logs", "receipts", "blocks", "stateproofs"] {
+        members = members.and(name, resource.clone());
+    }
+    members.object("capabilities")
+}
+
+fn fee_history() -> Value {
+    let ratios = json!({"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}});
+    let fees = list("Quantity");
+    Members::none()
+        .with([("oldestBlock", "Quantity")])
+        .and("baseFeePerGas", fees.clone())
+        .and("gasUsedRatio", ratios.clone())
+        .perhaps([
+            ("reward", json!({"type": "array", "items": fees})),
+            ("baseFeePerBlobGas", fees),
+            ("blobGasUsedRatio", ratios),
+        ])
+        .object("fee history")
 }
 
 /// The members of a header, some of which came with forks.

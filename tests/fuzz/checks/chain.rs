@@ -14,6 +14,7 @@ use nearhead_chain::{
     chain_file::{ChainReader, read_genesis, write_block},
     encode::{BlockJson, EncodeOptions},
     import::Importer,
+    network::HeaderFees,
     remote::StatedBlock,
     trie::{self, Reference},
 };
@@ -61,7 +62,7 @@ fn check_json(block: &RawBlock) {
         rlp_length: RawBlock::rlp_length_for(&block.header, &block.body),
         senders: &vec![Address::ZERO; transactions.len()],
         receipts: &receipts,
-        blob_gas_price: None,
+        fees: HeaderFees::default(),
         total_difficulty: None,
     };
     let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();

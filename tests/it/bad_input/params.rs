@@ -23,6 +23,8 @@ enum Kind {
     Position,
     /// Keys of eth_getProof.
     Keys,
+    /// Percentiles of eth_feeHistory.
+    Percentiles,
     /// Filter of eth_getLogs: its members are the rows of filter.rs.
     Filter,
     /// Addresses and their slots.
@@ -50,6 +52,7 @@ const BLOCK_ID: (Kind, &str) = (Kind::BlockId, r#""latest""#);
 const NUMBER: (Kind, &str) = (Kind::NumberOrTag, r#""0x36""#);
 const POSITION: (Kind, &str) = (Kind::Position, r#""0x0""#);
 const KEYS: (Kind, &str) = (Kind::Keys, r#"["0x0"]"#);
+const PERCENTILES: (Kind, &str) = (Kind::Percentiles, "[50]");
 const FILTER: (Kind, &str) = (Kind::Filter, "{}");
 const SLOT_MAP: (Kind, &str) = (
     Kind::SlotMap,
@@ -81,6 +84,13 @@ const METHODS: &[Method] = &[
     ),
     method("eth_getTransactionReceipt", &[HASH], 1),
     method("eth_getProof", &[ADDRESS, KEYS, BLOCK_ID], 2),
+    method("debug_getRawHeader", &[NUMBER], 1),
+    method("eth_baseFee", &[], 0),
+    method("eth_blobBaseFee", &[], 0),
+    method("eth_capabilities", &[], 0),
+    method("eth_feeHistory", &[INDEX, NUMBER, PERCENTILES], 3),
+    method("eth_gasPrice", &[], 0),
+    method("eth_maxPriorityFeePerGas", &[], 0),
     method("eth_chainId", &[], 0),
     method("net_version", &[], 0),
     method("eth_blockNumber", &[], 0),
@@ -278,6 +288,16 @@ const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
                 r#"{"blockHash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","requireCanonical":"yes"}"#,
                 BOOLEAN,
             ),
+        ],
+        Kind::Percentiles => &[
+            ("50", ARRAY),
+            (r#""50""#, ARRAY),
+            ("{}", ARRAY),
+            ("null", ARRAY),
+            ("[null]", "want numbers as percentiles"),
+            (r#"["50"]"#, "want numbers as percentiles"),
+            ("[-0.1]", "want percentiles from 0 to 100"),
+            ("[100.1]", "want percentiles from 0 to 100"),
         ],
         Kind::Position => &[
             ("null", STRING),

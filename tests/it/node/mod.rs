@@ -34,6 +34,7 @@ mod data_folder;
 mod driven_geth;
 mod exceptions;
 mod failures;
+mod fees;
 mod fields;
 mod following;
 mod freshness;

@@ -70,6 +70,13 @@ fn calls() -> Vec<(&'static str, Value, bool)> {
         ("eth_getBlockReceipts", json!(["latest"]), false),
         ("eth_getBlockReceipts", json!([]), false),
         ("eth_getBlockByHash", json!([HASH, true]), true),
+        ("debug_getRawHeader", json!(["latest"]), true),
+        ("eth_baseFee", json!([]), true),
+        ("eth_blobBaseFee", json!([]), true),
+        ("eth_capabilities", json!([]), true),
+        ("eth_feeHistory", json!(["0x1", "latest", [50]]), true),
+        ("eth_gasPrice", json!([]), true),
+        ("eth_maxPriorityFeePerGas", json!([]), true),
         (
             "eth_getTransactionByBlockNumberAndIndex",
             json!(["latest", "0x0"]),

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 
-use crate::network::{Receipt, Transaction};
+use crate::network::{HeaderFees, Receipt, Transaction};
 
 /// A block that was decoded and is not verified.
 pub type RawBlock = alloy_consensus::Block<Transaction>;
@@ -20,8 +20,8 @@ pub struct BlockParts<'a> {
     pub senders: &'a [Address],
     /// Receipts, one per transaction.
     pub receipts: &'a [Receipt],
-    /// Price of a unit of blob gas in wei (EIP-4844), from Cancun on.
-    pub blob_gas_price: Option<u128>,
+    /// What follows from the header by the chain's fee rules.
+    pub fees: HeaderFees,
     /// Sum of difficulties from genesis to this block.
     pub total_difficulty: Option<U256>,
 }

@@ -57,7 +57,7 @@ mod tests {
     use alloy_primitives::{Address, Bytes};
 
     use super::*;
-    use crate::block::RawBlock;
+    use crate::{block::RawBlock, network::HeaderFees};
 
     #[test]
     fn the_longest_log_has_the_estimated_size() {
@@ -76,7 +76,7 @@ mod tests {
             rlp_length: 0,
             senders: &[],
             receipts: &[],
-            blob_gas_price: None,
+            fees: HeaderFees::default(),
             total_difficulty: None,
         };
         let tail = LogTail::new(&block, &B256::ZERO, u64::MAX);

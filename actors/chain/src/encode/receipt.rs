@@ -35,7 +35,7 @@ pub(super) fn write(
 ) {
     let header = &block.raw.header;
     let inclusion = Inclusion {
-        blob_gas_price: block.blob_gas_price,
+        blob_gas_price: block.fees.blob_gas_price,
         receipt_members: receipt.own_members(),
     };
     let hash = transaction.tx_hash();

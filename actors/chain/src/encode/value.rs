@@ -23,6 +23,20 @@ pub fn number(value: u64) -> Json {
     Json::own(writer.finish())
 }
 
+/// QUANTITY of up to 128 bits.
+#[must_use]
+pub fn wide(value: u128) -> Json {
+    let mut writer = JsonWriter::with_capacity(2 + 2 + 32);
+    writer.wide(value);
+    Json::own(writer.finish())
+}
+
+/// DATA: a header in RLP.
+#[must_use]
+pub fn raw_header(header: &Header) -> Json {
+    data(&alloy_rlp::encode(header))
+}
+
 /// DATA: `"0x…"`, two digits per byte.
 #[must_use]
 pub(crate) fn data(bytes: &[u8]) -> Json {

@@ -128,7 +128,7 @@ mod tests {
     use alloy_consensus::Header;
 
     use super::*;
-    use crate::network::BlobRules;
+    use crate::network::FeeRules;
 
     #[test]
     fn a_pair_of_chain_id_and_genesis_selects_its_network() {
@@ -234,14 +234,14 @@ mod tests {
         assert!(terminal(Network::Hoodi, 0));
     }
 
-    /// [`BlobRules`] has its own schedule, which followed blocks are compared with.
+    /// [`FeeRules`] has its own schedule, which followed blocks are compared with.
     #[test]
     fn blob_parameters_are_those_of_the_price() {
         for network in Network::ALL {
             let spec = ChainSpec::of_network(network);
             let [by_network, by_id] = [
-                BlobRules::of_genesis(spec.clone()),
-                BlobRules::of_chain(network.chain_id()),
+                FeeRules::of_genesis(spec.clone()),
+                FeeRules::of_chain(network.chain_id()),
             ];
             let params = [
                 BlobParams::cancun(),
@@ -269,8 +269,16 @@ mod tests {
                     ..Header::default()
                 };
                 let expected = header.blob_fee(params);
-                assert_eq!(by_network.price(&header), expected, "{network} {fork}");
-                assert_eq!(by_id.price(&header), expected, "{network} {fork}");
+                assert_eq!(
+                    by_network.fees(&header).blob_gas_price,
+                    expected,
+                    "{network} {fork}"
+                );
+                assert_eq!(
+                    by_id.fees(&header).blob_gas_price,
+                    expected,
+                    "{network} {fork}"
+                );
             }
         }
     }

@@ -7,7 +7,7 @@
 //! | `header` | the table of members: their JSON in both directions, and the fork that adds each |
 //! | `execution` | the EVM and the executor of a block |
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
-//! | [`BlobRules`] | the price of blob gas, also where the genesis is unknown |
+//! | [`FeeRules`] | the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | [`Network`] | the networks whose rules are known without a genesis |
 //! | `rules` | the rules of one block |
@@ -19,8 +19,8 @@
 //! The files here read and write with [`crate::remote`]'s reader and [`crate::encode`]'s writer,
 //! which are the same for every chain.
 
-mod blob_rules;
 pub(crate) mod execution;
+mod fee_rules;
 pub(crate) mod header;
 mod known;
 mod net_gas;
@@ -29,7 +29,7 @@ mod rules;
 mod spec;
 pub(crate) mod transaction;
 
-pub use blob_rules::BlobRules;
+pub use fee_rules::{FeeRules, HeaderFees};
 pub use known::Network;
 pub use receipt::{Receipt, with_bloom};
 pub use spec::{ChainSpec, SpecError};

@@ -18,7 +18,7 @@ use crate::{
     block::{Block, BlockParts, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
     import::block_from_parts,
-    network::BlobRules,
+    network::FeeRules,
     trie::{NodeStore, State},
     verify::{self, VerifyError},
 };
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Verifier {
     chain_id: u64,
-    blob_rules: BlobRules,
+    fee_rules: FeeRules,
     options: EncodeOptions,
     store: Arc<NodeStore>,
 }
@@ -92,13 +92,13 @@ impl Verifier {
     #[must_use]
     pub const fn new(
         chain_id: u64,
-        blob_rules: BlobRules,
+        fee_rules: FeeRules,
         options: EncodeOptions,
         store: Arc<NodeStore>,
     ) -> Self {
         Self {
             chain_id,
-            blob_rules,
+            fee_rules,
             options,
             store,
         }
@@ -165,7 +165,7 @@ impl Verifier {
             rlp_length: alloy_rlp::Encodable::length(&raw),
             senders: &senders,
             receipts: &stated.receipts,
-            blob_gas_price: self.blob_rules.price(&raw.header),
+            fees: self.fee_rules.fees(&raw.header),
             total_difficulty,
         };
         let json = BlockJson::encode(&parts, self.options)?;
@@ -229,7 +229,7 @@ impl Verifier {
             Some((stated, derived)) => UpstreamFault::BlobGasPrice {
                 stated: stated.to_owned(),
                 derived: derived.to_owned(),
-                advice: self.blob_rules.advice(),
+                advice: self.fee_rules.advice(),
             },
             None => error.of(answer),
         }

@@ -1,7 +1,10 @@
 //! Checks a header against its parent.
 
 use alloy_consensus::Header;
-use alloy_eips::eip1559::{BaseFeeParams, INITIAL_BASE_FEE};
+use alloy_eips::{
+    eip1559::{BaseFeeParams, INITIAL_BASE_FEE},
+    eip7840::BlobParams,
+};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bytes, U256};
 
@@ -112,15 +115,20 @@ const PARENT_BASE_FEE_MAX: u64 = u64::MAX / 2;
 /// computation would overflow.
 #[must_use]
 pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
-    rules.has(EthereumHardfork::London).then(|| {
-        if parent.gas_used > parent.gas_limit || parent.base_fee_per_gas > Some(PARENT_BASE_FEE_MAX)
-        {
-            return u64::MAX;
-        }
-        parent
-            .next_block_base_fee(BaseFeeParams::ethereum())
-            .unwrap_or(INITIAL_BASE_FEE)
-    })
+    rules
+        .has(EthereumHardfork::London)
+        .then(|| next_base_fee(parent))
+}
+
+/// [`base_fee`], if that block is of London or later.
+#[must_use]
+pub(crate) fn next_base_fee(parent: &Header) -> u64 {
+    if parent.gas_used > parent.gas_limit || parent.base_fee_per_gas > Some(PARENT_BASE_FEE_MAX) {
+        return u64::MAX;
+    }
+    parent
+        .next_block_base_fee(BaseFeeParams::ethereum())
+        .unwrap_or(INITIAL_BASE_FEE)
 }
 
 /// The excess blob gas of the block after `parent` (EIP-4844, 7918); `None` before Cancun.
@@ -130,18 +138,24 @@ pub(crate) fn base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
 /// overflow.
 #[must_use]
 pub(crate) fn excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u64> {
-    rules.blob_params().map(|params| {
-        let excess = parent.excess_blob_gas.unwrap_or_default();
-        let used = parent.blob_gas_used.unwrap_or_default();
-        let overflows =
-            excess.checked_add(used).is_none() || used.checked_mul(params.max_blob_count).is_none();
-        if overflows {
-            return u64::MAX;
-        }
-        parent
-            .next_block_excess_blob_gas(params)
-            .unwrap_or_default()
-    })
+    rules
+        .blob_params()
+        .map(|params| next_excess_blob_gas(params, parent))
+}
+
+/// [`excess_blob_gas`] of a block with these parameters.
+#[must_use]
+pub(crate) fn next_excess_blob_gas(params: BlobParams, parent: &Header) -> u64 {
+    let excess = parent.excess_blob_gas.unwrap_or_default();
+    let used = parent.blob_gas_used.unwrap_or_default();
+    let overflows =
+        excess.checked_add(used).is_none() || used.checked_mul(params.max_blob_count).is_none();
+    if overflows {
+        return u64::MAX;
+    }
+    parent
+        .next_block_excess_blob_gas(params)
+        .unwrap_or_default()
 }
 
 fn check_dao_fork(rules: &Rules<'_>, header: &Header) -> Result<(), VerifyError> {

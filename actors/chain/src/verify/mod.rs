@@ -26,7 +26,9 @@ pub use senders::recover_senders_of;
 pub(crate) use bloom::logs_bloom;
 pub(crate) use body::{check_body, check_distinct};
 pub(crate) use difficulty::difficulty;
-pub(crate) use header::{base_fee, check_gas_used, check_header, excess_blob_gas};
+pub(crate) use header::{
+    base_fee, check_gas_used, check_header, excess_blob_gas, next_base_fee, next_excess_blob_gas,
+};
 pub(crate) use ommers::{OMMERS_MAX, check_ommers};
 pub(crate) use outcome::check_outcome;
 pub(crate) use senders::recover_senders;

@@ -19,6 +19,7 @@ use alloy_trie::{
 use nearhead_chain::{
     block::{BlockParts, RawBlock, Receipt, Transaction, TxType, with_bloom},
     encode::{BlockJson, EncodeOptions},
+    network::HeaderFees,
 };
 use serde_json::{Value, json};
 
@@ -134,7 +135,7 @@ impl InventedBlock {
             rlp_length: alloy_rlp::Encodable::length(&self.raw),
             senders: &[self.sender],
             receipts: std::slice::from_ref(&self.receipt),
-            blob_gas_price: None,
+            fees: HeaderFees::default(),
             total_difficulty: None,
         };
         BlockJson::encode(&parts, EncodeOptions::default()).unwrap()

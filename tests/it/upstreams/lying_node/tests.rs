@@ -3,7 +3,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_chain::{
     encode::EncodeOptions,
-    network::BlobRules,
+    network::FeeRules,
     remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
 };
@@ -36,7 +36,7 @@ fn verify(node: &mut Connection, block: &InventedBlock) {
     let [stated, receipts] = [stated, receipts].map(|answer| answer.to_string());
     let verifier = Verifier::new(
         31_337,
-        BlobRules::of_chain(31_337),
+        FeeRules::of_chain(31_337),
         EncodeOptions::default(),
         NodeStore::bounded(1 << 20),
     );

@@ -12,7 +12,10 @@ use alloy_eips::{
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Signature, TxKind, U256};
 use proptest::{collection::vec, prelude::*};
 
-use crate::block::{BlockParts, RawBlock, Receipt, Transaction};
+use crate::{
+    block::{BlockParts, RawBlock, Receipt, Transaction},
+    network::HeaderFees,
+};
 
 /// A block with all inputs of the encoder.
 #[derive(Clone, Debug)]
@@ -20,7 +23,7 @@ pub(crate) struct Sample {
     pub(crate) raw: RawBlock,
     pub(crate) senders: Vec<Address>,
     pub(crate) receipts: Vec<Receipt>,
-    pub(crate) blob_gas_price: Option<u128>,
+    pub(crate) fees: HeaderFees,
     pub(crate) total_difficulty: Option<U256>,
 }
 
@@ -32,7 +35,7 @@ impl Sample {
             rlp_length: RawBlock::rlp_length_for(&self.raw.header, &self.raw.body),
             senders: &self.senders,
             receipts: &self.receipts,
-            blob_gas_price: self.blob_gas_price,
+            fees: self.fees,
             total_difficulty: self.total_difficulty,
         }
     }
@@ -49,7 +52,7 @@ impl Sample {
             raw: RawBlock { header, body },
             senders: Vec::new(),
             receipts: Vec::new(),
-            blob_gas_price: None,
+            fees: HeaderFees::default(),
             total_difficulty: None,
         }
     }
@@ -300,12 +303,14 @@ pub(crate) fn block() -> impl Strategy<Value = Sample> {
                 ommers,
                 withdrawals,
             };
-            let blob_gas_price = Some(blob_gas_price);
             Sample {
                 raw: RawBlock { header, body },
                 senders,
                 receipts,
-                blob_gas_price,
+                fees: HeaderFees {
+                    blob_gas_price: Some(blob_gas_price),
+                    ..HeaderFees::default()
+                },
                 total_difficulty,
             }
         },

@@ -333,7 +333,7 @@ pub(super) fn receipts(parts: &BlockParts<'_>) -> Vec<Value> {
         }
         if let Transaction::Eip4844(signed) = transaction {
             object["blobGasUsed"] = hex(0x20000 * signed.tx().blob_versioned_hashes.len());
-            object["blobGasPrice"] = hex(parts.blob_gas_price.unwrap());
+            object["blobGasPrice"] = hex(parts.fees.blob_gas_price.unwrap());
         }
         gas_before = cumulative;
         object

@@ -28,7 +28,7 @@ pub(crate) fn write(
 ) {
     let header = &block.raw.header;
     let inclusion = Inclusion {
-        blob_gas_price: block.blob_gas_price,
+        blob_gas_price: block.fees.blob_gas_price,
         receipt_members: receipt.own_members(),
     };
     w.raw(r#"{"blockHash":"#).data(block.hash);

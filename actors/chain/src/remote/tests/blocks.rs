@@ -14,7 +14,7 @@ use super::{
 };
 use crate::block::Block;
 #[cfg(feature = "all-tests")]
-use crate::network::BlobRules;
+use crate::network::FeeRules;
 
 #[cfg(feature = "all-tests")]
 fn chains() -> [&'static ExecutedChain; 2] {
@@ -267,7 +267,7 @@ fn an_unknown_transaction_type_is_named_with_its_block() {
 #[cfg(feature = "all-tests")]
 fn another_chain_id_and_a_wrong_blob_gas_price_are_refused() {
     let chain = &EXECUTION_APIS;
-    let other = verifier(1, BlobRules::of_chain(1));
+    let other = verifier(1, FeeRules::of_chain(1));
     let with_chain_id = chain.blocks.iter().find(|block| {
         let stated = parsed(&block.json.block(true));
         stated["transactions"][0]["chainId"].is_string()
@@ -289,7 +289,7 @@ fn another_chain_id_and_a_wrong_blob_gas_price_are_refused() {
     with_price.next().unwrap()["blobGasPrice"] = json!("0x2");
     statement.receipts = stated.to_string().into();
     let chain_id = 3_503_995_874_084_926;
-    let guessing = verifier(chain_id, BlobRules::of_chain(chain_id));
+    let guessing = verifier(chain_id, FeeRules::of_chain(chain_id));
     let fault = statement
         .verify(&guessing, RequestedBlock::Hash(block.hash))
         .unwrap_err();

@@ -21,7 +21,7 @@ use crate::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::EncodeOptions,
-    network::BlobRules,
+    network::FeeRules,
     trie::NodeStore,
 };
 
@@ -43,7 +43,7 @@ pub(super) static EXECUTION_APIS: LazyLock<ExecutedChain> = LazyLock::new(|| {
         let block = importer.import(raw, blocks.last().unwrap()).unwrap();
         blocks.push(block);
     }
-    let rules = BlobRules::of_genesis(ChainSpec::from_genesis(&genesis).unwrap());
+    let rules = FeeRules::of_genesis(ChainSpec::from_genesis(&genesis).unwrap());
     ExecutedChain {
         blocks,
         verifier: verifier(genesis.config.chain_id, rules),
@@ -68,11 +68,11 @@ pub(super) static DEV: LazyLock<ExecutedChain> = LazyLock::new(|| {
     }
     ExecutedChain {
         blocks,
-        verifier: verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID)),
+        verifier: verifier(CHAIN_ID, FeeRules::of_chain(CHAIN_ID)),
     }
 });
 
-fn verifier(chain_id: u64, rules: BlobRules) -> Verifier {
+fn verifier(chain_id: u64, rules: FeeRules) -> Verifier {
     Verifier::new(chain_id, rules, EncodeOptions::default(), NodeStore::new())
 }
 

@@ -19,7 +19,7 @@ use crate::{
         BlockJson, EncodeOptions,
         tests::arbitrary::{self, Sample},
     },
-    network::BlobRules,
+    network::FeeRules,
     verify,
 };
 
@@ -70,7 +70,7 @@ fn consistent_block() -> impl Strategy<Value = Sample> {
             raw,
             receipts,
             senders,
-            blob_gas_price,
+            fees,
             ..
         } = &mut sample;
         for transaction in &mut raw.body.transactions {
@@ -93,7 +93,7 @@ fn consistent_block() -> impl Strategy<Value = Sample> {
         let blobs = body.transactions.iter();
         let blobs = blobs.filter_map(alloy_consensus::Transaction::blob_gas_used);
         header.blob_gas_used = header.blob_gas_used.map(|_| blobs.sum());
-        *blob_gas_price = BlobRules::of_chain(CHAIN_ID).price(header);
+        *fees = FeeRules::of_chain(CHAIN_ID).fees(header);
         *senders = verify::recover_senders_of(CHAIN_ID, &raw.body.transactions).unwrap();
         sample
     })
@@ -149,7 +149,7 @@ proptest! {
             receipts: json.receipts().to_vec(),
             ommers: uncles.map(|uncle| uncle.to_vec()).collect(),
         };
-        let verifier = verifier(CHAIN_ID, BlobRules::of_chain(CHAIN_ID));
+        let verifier = verifier(CHAIN_ID, FeeRules::of_chain(CHAIN_ID));
         for is_rewritten in [false, true] {
             if is_rewritten {
                 statement.block = parsed(&statement.block).to_string().into();
