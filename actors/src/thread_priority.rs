@@ -5,8 +5,8 @@
 /// it is shared and refused in time, and not in sockets.
 pub const LIGHT: i32 = 5;
 
-/// The same for reading large bodies. A thread that does so all the time must not have so large a
-/// share of the core that a worker is not prompt ([`be_prompt`]).
+/// The same for reading large bodies. It is high, so that a thread that does so all the time leaves
+/// a worker its share of the core ([`be_prompt`]).
 pub const BODIES: i32 = 12;
 
 /// The same for heavy work, which runs after light work.
@@ -32,7 +32,7 @@ pub fn lower(name: &str, by: i32) {
 }
 
 /// Lets this thread run as soon as it has something to do, even if another one runs on its core: it
-/// gets a slice of [`PROMPT_SLICE`]. A thread that waits for requests should have it.
+/// gets a slice of 0.1 ms. A thread that waits for requests should have it.
 ///
 /// Linux has slices of 3 ms otherwise, and does not interrupt one for a thread whose own is as
 /// long, however different their niceness is. It knows shorter ones from 6.12 on, and ignores them
@@ -63,6 +63,7 @@ pub fn set(name: &str, niceness: i32) {
 fn schedule(niceness: i32, slice: std::time::Duration) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
+        sched_flags: KEEP_POLICY,
         sched_nice: niceness,
         sched_runtime: slice.as_nanos() as u64,
         ..SchedAttr::default()
@@ -74,14 +75,21 @@ fn schedule(niceness: i32, slice: std::time::Duration) {
     // SAFETY: the kernel reads `size` bytes of the attributes, which live until it returns.
     let failed =
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0;
-    // Where this fails, only latencies are worse.
     if failed {
         let error = std::io::Error::last_os_error();
-        tracing::debug!(%error, "the priority of a thread was not set");
+        tracing::debug!(%error, "the slice of a thread was not set");
+        // Where this fails too, only latencies are worse.
+        if let Err(error) = rustix::process::setpriority_process(None, niceness) {
+            tracing::debug!(%error, "the priority of a thread was not set");
+        }
     }
 }
 
-/// `struct sched_attr` of Linux in its first version (sched_setattr(2)). Zero is the usual policy.
+/// `SCHED_FLAG_KEEP_POLICY`: the scheduling policy stays as it is.
+#[cfg(target_os = "linux")]
+const KEEP_POLICY: u64 = 8;
+
+/// `struct sched_attr` of Linux in its first version (sched_setattr(2)).
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 #[repr(C)]
@@ -91,7 +99,7 @@ struct SchedAttr {
     sched_flags: u64,
     sched_nice: i32,
     sched_priority: u32,
-    /// The slice in ns, for the usual policy.
+    /// The slice in ns, for policies without deadlines.
     sched_runtime: u64,
     sched_deadline: u64,
     sched_period: u64,

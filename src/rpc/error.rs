@@ -284,7 +284,9 @@ impl RpcError {
             }
             Self::InvalidParams(reason) => return reason.clone(),
             Self::HeaderNotFound => "header not found",
-            Self::OtherFeeRules => "this is not known: the chain has fee rules of its own",
+            Self::OtherFeeRules => {
+                "the chain's fee rules are not known: the service needs its genesis (--genesis)"
+            }
             Self::HeaderForHashNotFound => "header for hash not found",
             Self::NotCanonical => "hash is not currently canonical",
             Self::HistoricalState { block, oldest } => {

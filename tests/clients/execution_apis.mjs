@@ -30,7 +30,7 @@ const ALLOWED = [
   [/Filter: ours alone accepts .*"pending"/, 'a filter may name pending, whose logs are none'],
   [/rewardPercentiles: theirs alone accepts \[(-0\.1|100\.1)\]$/, 'a percentile is from 0 to 100'],
   // What one of them names.
-  [/^ours alone names eth_blobBaseFee result: null$/, 'blob gas has no price before Cancun, as in geth'],
+  [/^ours alone names eth_(baseFee|blobBaseFee) result: null$/, 'there is none before London or Cancun, as in geth'],
   [/^ours alone names .* Block(\.|: object|: null)/, 'a block may be an object (EIP-1898) or null, as in geth'],
   [/^ours alone names eth_getLogs Filter\..*: null$/, 'geth takes null for a value that is not given'],
   [/^ours alone names eth_getProof StorageKeys: null$/, 'geth takes null for no keys'],

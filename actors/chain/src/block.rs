@@ -50,7 +50,7 @@ pub struct Block {
     pub json: BlockJson,
     /// Search structure over the block's logs.
     pub postings: LogPostings,
-    /// What its transactions paid, and what those of the next block pay.
+    /// What its transactions paid, and what the next block asks for.
     pub fees: BlockFees,
     /// State after the block; `None` if it is not held (a genesis outside of the window).
     pub state: Option<Arc<State>>,

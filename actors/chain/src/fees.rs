@@ -16,5 +16,6 @@ pub use self::{
     block_fees::{BlockFees, OtherFeeRules},
     history::{FeeHistory, PERCENTILES_MAX},
     next_block::next_base_fee,
-    suggestion::suggested_tip,
 };
+
+pub(crate) use suggestion::{suggested_tip, suggested_tips};

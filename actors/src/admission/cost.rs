@@ -33,8 +33,8 @@ pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
 /// How long a client should wait whose query or reply finds no memory.
 pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Time for which a worker makes parts of large replies before it looks at its sockets again: that
-/// of some 32 KiB of proofs, or of some 150 KiB of logs.
+/// Time for which a worker makes parts of large replies before it looks at its sockets again: one
+/// part of a proof (32 KiB) takes longer, so that one is made at a time.
 pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(30);
 
 /// Turns of a worker's event loop after that, before it makes further parts: as many as a cheap

@@ -313,9 +313,10 @@ impl OpenedChain {
         } = identity;
         let spec = file.map(|file| file.spec);
         let is_known = spec.is_some() || network.is_some();
-        let fee_rules = match &spec {
-            Some(spec) => FeeRules::of_genesis(spec.clone()),
-            None => FeeRules::of_chain(chain_id),
+        let fee_rules = match (&spec, network) {
+            (Some(spec), _) => FeeRules::of_genesis(spec.clone()),
+            (None, Some(network)) => FeeRules::of_network(network),
+            (None, None) => FeeRules::of_chain(chain_id),
         };
         let spec = spec.or_else(|| network.map(ChainSpec::of_network));
         let rules = HeaderRules::new(config.header_rules, spec)?;

@@ -18,7 +18,7 @@ pub(crate) async fn block_number(context: &RequestContext<'_>, params: Params<'_
     Ok(value::number(context.snapshot.head().number()))
 }
 
-/// Everything that is served goes back to the same block.
+/// Everything goes back to the same block. Only the genesis is served below it.
 pub(crate) async fn capabilities(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     params.finish()?;
     let (head, oldest) = (context.snapshot.head(), context.snapshot.oldest());
@@ -27,9 +27,14 @@ pub(crate) async fn capabilities(context: &RequestContext<'_>, params: Params<'_
         head.number(),
         head.hash
     );
+    // Fewer are kept where the window has no memory for more.
+    let retained = match oldest > 0 && context.snapshot.is_filled() {
+        true => context.snapshot.canonical().len(),
+        false => WINDOW_BLOCKS,
+    };
     for resource in ["state", "tx", "logs", "receipts", "blocks", "stateproofs"] {
         json += &format!(
-            r#","{resource}":{{"disabled":false,"oldestBlock":"{oldest:#x}","deleteStrategy":{{"type":"window","retentionBlocks":"{WINDOW_BLOCKS:#x}"}}}}"#
+            r#","{resource}":{{"disabled":false,"oldestBlock":"{oldest:#x}","deleteStrategy":{{"type":"window","retentionBlocks":"{retained:#x}"}}}}"#
         );
     }
     json += "}";

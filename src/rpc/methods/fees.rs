@@ -2,7 +2,7 @@
 
 use nearhead_chain::{
     encode::value,
-    fees::{FeeHistory, PERCENTILES_MAX, next_base_fee, suggested_tip},
+    fees::{FeeHistory, PERCENTILES_MAX, next_base_fee},
     json::Json,
     window::{BlockNumberOrTag, BlockTag},
 };
@@ -14,10 +14,11 @@ use crate::rpc::{
     params::{self, ParamError, Params},
 };
 
-/// The base fee of the next block.
+/// The base fee of the next block; null before London.
 pub(crate) async fn base_fee(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     params.finish()?;
-    Ok(value::number(next_base_fee(&context.snapshot)?))
+    let base_fee = next_base_fee(&context.snapshot)?;
+    Ok(base_fee.map_or(Json::NULL, value::number))
 }
 
 /// The price of blob gas at the head.
@@ -34,7 +35,7 @@ pub(crate) async fn blob_base_fee(
 pub(crate) async fn gas_price(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     params.finish()?;
     let base_fee = context.snapshot.head().header.base_fee_per_gas;
-    let tip = suggested_tip(&context.snapshot);
+    let tip = context.snapshot.suggested_tip();
     Ok(value::wide(
         tip.saturating_add(base_fee.unwrap_or_default().into()),
     ))
@@ -45,7 +46,7 @@ pub(crate) async fn max_priority_fee_per_gas(
     params: Params<'_>,
 ) -> MethodResult {
     params.finish()?;
-    Ok(value::wide(suggested_tip(&context.snapshot)))
+    Ok(value::wide(context.snapshot.suggested_tip()))
 }
 
 pub(crate) async fn fee_history(

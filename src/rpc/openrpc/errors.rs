@@ -102,11 +102,11 @@ impl Error {
             ),
             Self::AboveHead => (
                 RpcError::HeaderNotFound,
-                "the block is above the head, or the chain has fee rules of its own",
+                "the block is above the head, or the chain's fee rules are not known",
             ),
             Self::OtherFeeRules => (
                 RpcError::OtherFeeRules,
-                "the chain has fee rules of its own",
+                "the chain's fee rules are not known",
             ),
             Self::UnknownLogsBlock => (RpcError::UnknownLogsBlock, "no held block has this hash"),
             Self::NeedsSession => (

@@ -38,7 +38,7 @@ impl<'a> FeeHistory<'a> {
             },
             next_base_fee: match next {
                 Some(next) => next.header.base_fee_per_gas.unwrap_or_default(),
-                None => next_base_fee(snapshot)?,
+                None => next_base_fee(snapshot)?.unwrap_or_default(),
             },
         })
     }
@@ -47,8 +47,8 @@ impl<'a> FeeHistory<'a> {
     /// any. They ascend, from 0 to 100.
     ///
     /// Arrays of fees have one member more than there are blocks, for the next block. Fees before
-    /// London or Cancun are zero. What is about blobs is left out if their parameters are not
-    /// known.
+    /// London or Cancun are zero. The blob members are left out if the parameters of blobs are
+    /// not known.
     #[must_use]
     pub fn json(&self, percentiles: &[f64]) -> Json {
         let Some(newest) = self.blocks.last() else {

@@ -1,31 +1,36 @@
 //! What the block after the head asks for.
 
-use super::block_fees::OtherFeeRules;
-use crate::window::Snapshot;
+use std::sync::Arc;
 
-/// The base fee of the block after the head (EIP-1559); zero before London.
+use super::block_fees::OtherFeeRules;
+use crate::{block::Block, window::Snapshot};
+
+/// The base fee of the block after the head (EIP-1559); `None` before London.
 ///
 /// # Errors
-/// [`OtherFeeRules`] if the base fee of a block of the window does not follow from its parent as on
-/// Ethereum: then that of the next block is not known.
-pub fn next_base_fee(snapshot: &Snapshot) -> Result<u64, OtherFeeRules> {
-    let mut pairs = snapshot.canonical().windows(2);
+/// [`OtherFeeRules`] if the chain's rules are not known, and it does not show that they are
+/// Ethereum's: no block of the window has a parent there, or the base fee of one does not follow
+/// from its parent, or is zero.
+pub fn next_base_fee(snapshot: &Snapshot) -> Result<Option<u64>, OtherFeeRules> {
+    let (blocks, head) = (snapshot.canonical(), snapshot.head());
+    let next = head.fees.header.next_base_fee;
+    let mut pairs = blocks.windows(2);
     let follows =
-        pairs.all(|pair| pair[0].fees.header.next_base_fee == pair[1].header.base_fee_per_gas);
-    follows.then_some(()).ok_or(OtherFeeRules)?;
-    let next = snapshot.head().fees.header.next_base_fee;
-    Ok(next.unwrap_or_default())
+        |pair: &[Arc<Block>]| pair[0].fees.header.next_base_fee == pair[1].header.base_fee_per_gas;
+    let is_shown = blocks.len() > 1 && pairs.all(follows) && next != Some(0);
+    match head.fees.header.are_known || is_shown {
+        true => Ok(next),
+        false => Err(OtherFeeRules),
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::{block::Block, test_block::TestBlock, window::Window};
+    use crate::{test_block::TestBlock, window::Window};
 
-    /// A child with this base fee. What the next block asks for follows from none of them.
+    /// A child with this base fee, after which `next` follows by Ethereum's rules.
     fn child(parent: &Block, base_fee: u64, next: u64) -> Arc<Block> {
         let mut block = Arc::unwrap_or_clone(TestBlock::default().child_of(parent));
         block.header.base_fee_per_gas = Some(base_fee);
@@ -38,14 +43,18 @@ mod tests {
         let first = child(&TestBlock::default().genesis(), 5, 7);
         let mut window = Window::new(1, Arc::clone(&first));
         let stated = |window: &Window| next_base_fee(&window.snapshot());
-        assert_eq!(stated(&window), Ok(7), "nothing contradicts it");
+        assert_eq!(stated(&window), Err(OtherFeeRules), "nothing shows it");
         let second = child(&first, 7, 9);
         window.apply(Arc::clone(&second)).unwrap();
-        assert_eq!(stated(&window), Ok(9));
+        assert_eq!(stated(&window), Ok(Some(9)));
         let third = child(&second, 8, 8);
         window.apply(Arc::clone(&third)).unwrap();
         assert_eq!(stated(&window), Err(OtherFeeRules));
         window.apply(child(&third, 8, 8)).unwrap();
         assert_eq!(stated(&window), Err(OtherFeeRules), "one did not follow");
+        let mut known = Arc::unwrap_or_clone(child(window.snapshot().head(), 8, 6));
+        known.fees.header.are_known = true;
+        window.apply(Arc::new(known)).unwrap();
+        assert_eq!(stated(&window), Ok(Some(6)));
     }
 }

@@ -5,28 +5,29 @@ use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
 use alloy_hardforks::{EthereumChainHardforks, EthereumHardforks};
 
-use super::ChainSpec;
+use super::{ChainSpec, Network};
 use crate::verify;
 
 /// What follows from a header by the chain's rules. All fees are in wei per unit of gas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeaderFees {
-    /// The base fee of the next block (EIP-1559), by Ethereum's rules if the chain's are not known;
-    /// `None` before London.
+    /// Whether the rules are the chain's own, and not only Ethereum's.
+    pub are_known: bool,
+    /// The base fee of the next block (EIP-1559); `None` if that is before London.
     pub next_base_fee: Option<u64>,
     /// The price of blob gas (EIP-4844); `None` before Cancun.
     pub blob_gas_price: Option<u128>,
     /// The price of blob gas in the next block, unless a fork changes the parameters there. `None`
     /// before Cancun.
     pub next_blob_gas_price: Option<u128>,
-    /// Blob gas that a block may use. `None` before Cancun, and where the parameters are guessed.
+    /// Blob gas that a block may use; `None` before Cancun.
     pub blob_gas_max: Option<u64>,
 }
 
 impl HeaderFees {
-    /// Whether what is about blobs follows from known parameters.
+    /// Whether what is said of blobs follows from the chain's own parameters.
     pub(crate) const fn are_blobs_known(&self) -> bool {
-        self.blob_gas_price.is_some() == self.blob_gas_max.is_some()
+        self.are_known || self.blob_gas_price.is_none()
     }
 }
 
@@ -35,7 +36,11 @@ impl HeaderFees {
 /// A wrong guess leads to no false answer: upstreams state the price, so the first block with a
 /// blob is refused.
 #[derive(Clone, Debug)]
-pub struct FeeRules(RuleSource);
+pub struct FeeRules {
+    source: RuleSource,
+    /// Whether they are the chain's own.
+    are_known: bool,
+}
 
 #[derive(Clone, Debug)]
 enum RuleSource {
@@ -48,20 +53,36 @@ impl FeeRules {
     /// The parameters of a genesis.
     #[must_use]
     pub fn of_genesis(spec: ChainSpec) -> Self {
-        Self(RuleSource::Genesis(Box::new(spec)))
+        Self {
+            source: RuleSource::Genesis(Box::new(spec)),
+            are_known: true,
+        }
     }
 
     /// The known parameters of mainnet, Sepolia, Holesky and Hoodi. For any other chain the header
     /// decides: Prague's parameters if it has a requests hash, else Cancun's.
     #[must_use]
     pub fn of_chain(chain_id: u64) -> Self {
-        Self(match chain_id {
+        let source = match chain_id {
             1 => RuleSource::Network(EthereumChainHardforks::mainnet()),
             17_000 => RuleSource::Network(EthereumChainHardforks::holesky()),
             560_048 => RuleSource::Network(EthereumChainHardforks::hoodi()),
             11_155_111 => RuleSource::Network(EthereumChainHardforks::sepolia()),
             _ => RuleSource::Header,
-        })
+        };
+        Self {
+            source,
+            are_known: false,
+        }
+    }
+
+    /// The rules of a network, of which the chain has the genesis.
+    #[must_use]
+    pub fn of_network(network: Network) -> Self {
+        Self {
+            are_known: true,
+            ..Self::of_chain(network.chain_id())
+        }
     }
 
     /// What follows from this header.
@@ -70,18 +91,17 @@ impl FeeRules {
             .excess_blob_gas
             .and_then(|_| self.blob_params(header));
         HeaderFees {
+            are_known: self.are_known,
             next_base_fee: self.next_base_fee(header),
             blob_gas_price: blobs.and_then(|params| header.blob_fee(params)),
             next_blob_gas_price: blobs
                 .map(|params| params.calc_blob_fee(verify::next_excess_blob_gas(params, header))),
-            blob_gas_max: blobs
-                .filter(|_| !matches!(self.0, RuleSource::Header))
-                .map(|params| params.max_blob_gas_per_block()),
+            blob_gas_max: blobs.map(|params| params.max_blob_gas_per_block()),
         }
     }
 
     fn next_base_fee(&self, header: &Header) -> Option<u64> {
-        match &self.0 {
+        match &self.source {
             RuleSource::Genesis(spec) => {
                 let merged = header.difficulty.is_zero();
                 let number = header.number.saturating_add(1);
@@ -94,19 +114,22 @@ impl FeeRules {
     }
 
     fn blob_params(&self, header: &Header) -> Option<BlobParams> {
-        Some(match &self.0 {
+        Some(match &self.source {
             RuleSource::Genesis(spec) => {
-                let merged = header.difficulty.is_zero();
+                // A genesis may have a difficulty, and blobs all the same.
                 return spec
-                    .rules(header.number, header.timestamp, merged)
+                    .rules(header.number, header.timestamp, true)
                     .blob_params();
             }
-            // BPO1 and BPO2 have the same parameters on all four (EIP-7892); Osaka has Prague's.
+            // BPO1 and BPO2 have the same parameters on all four (EIP-7892).
             RuleSource::Network(forks) if forks.is_bpo2_active_at_timestamp(header.timestamp) => {
                 BlobParams::bpo2()
             }
             RuleSource::Network(forks) if forks.is_bpo1_active_at_timestamp(header.timestamp) => {
                 BlobParams::bpo1()
+            }
+            RuleSource::Network(forks) if forks.is_osaka_active_at_timestamp(header.timestamp) => {
+                BlobParams::osaka()
             }
             RuleSource::Network(_) | RuleSource::Header if header.requests_hash.is_some() => {
                 BlobParams::prague()
@@ -117,7 +140,7 @@ impl FeeRules {
 
     /// Advice for the case that the upstream is right and these rules are not.
     pub(crate) const fn advice(&self) -> &'static str {
-        match self.0 {
+        match self.source {
             RuleSource::Genesis(_) => {
                 "if the node is right, the blobSchedule of the genesis is not"
             }
@@ -169,6 +192,32 @@ mod tests {
             FeeRules::of_chain(1).fees(&Header::default()),
             HeaderFees::default()
         );
+    }
+
+    #[test]
+    fn the_next_price_follows_the_blobs_and_the_base_fee() {
+        let params = BlobParams::bpo2();
+        for (used, base_fee) in [
+            (0, 1),
+            (params.max_blob_gas_per_block(), 1),
+            // Blobs must not be cheaper than the gas that they save (EIP-7918).
+            (params.max_blob_gas_per_block(), u64::from(u32::MAX)),
+        ] {
+            let header = Header {
+                timestamp: 1_767_747_671,
+                excess_blob_gas: Some(100_000_000),
+                blob_gas_used: Some(used),
+                base_fee_per_gas: Some(base_fee),
+                requests_hash: Some(Default::default()),
+                ..Header::default()
+            };
+            let fees = FeeRules::of_network(Network::Mainnet).fees(&header);
+            let next = header.next_block_blob_fee(params);
+            assert_eq!(fees.next_blob_gas_price, next, "{used} {base_fee}");
+            assert_ne!(fees.blob_gas_price, next, "{used} {base_fee}");
+            assert_eq!(fees.blob_gas_max, Some(params.max_blob_gas_per_block()));
+            assert!(fees.are_known);
+        }
     }
 
     #[cfg(feature = "all-tests")]

@@ -7,7 +7,7 @@
 //! | `header` | the table of members: their JSON in both directions, and the fork that adds each |
 //! | `execution` | the EVM and the executor of a block |
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
-//! | [`FeeRules`] | the price of blob gas, also where the genesis is unknown |
+//! | [`FeeRules`] | the next base fee and the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
 //! | [`Network`] | the networks whose rules are known without a genesis |
 //! | `rules` | the rules of one block |

@@ -18,6 +18,7 @@ impl Window {
     pub fn check_invariants(&self) -> Result<(), String> {
         let snapshot = &*self.snapshot;
         canonical_is_a_chain(snapshot)?;
+        each_block_has_a_suggested_tip(snapshot)?;
         replaced_are_bounded(self)?;
         held_is_canonical_and_replaced(self)?;
         transactions_are_the_canonical_ones(snapshot)?;
@@ -47,6 +48,13 @@ fn canonical_is_a_chain(snapshot: &Snapshot) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+fn each_block_has_a_suggested_tip(snapshot: &Snapshot) -> Result<(), String> {
+    let (tips, blocks) = (snapshot.suggested_tips.len(), snapshot.canonical.len());
+    ensure(tips == blocks, || {
+        format!("{tips} suggested tips for {blocks} blocks")
+    })
 }
 
 fn replaced_are_bounded(window: &Window) -> Result<(), String> {
@@ -238,6 +246,9 @@ mod tests {
             ("names the parent", |_, snapshot| {
                 let parent = snapshot.canonical[126].hash;
                 snapshot.canonical[127] = block(0, &[]).orphan(129, Arc::from([!parent]));
+            }),
+            ("127 suggested tips for 128 blocks", |_, snapshot| {
+                snapshot.suggested_tips.pop();
             }),
             ("513 replaced blocks, want at most 512", |window, _| {
                 let again = Arc::clone(&window.replaced[0]);

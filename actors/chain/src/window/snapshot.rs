@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub(super) version: u64,
     /// Oldest first, numbers without a gap; never empty.
     pub(super) canonical: Vec<Arc<Block>>,
+    /// The priority fee that is suggested at each of them.
+    pub(super) suggested_tips: Vec<u128>,
     /// Canonical and replaced blocks, by hash.
     pub(super) held: B256Map<Arc<Block>>,
     pub(super) transactions: TransactionIndex,
@@ -75,6 +77,12 @@ impl Snapshot {
     #[must_use]
     pub fn canonical(&self) -> &[Arc<Block>] {
         &self.canonical
+    }
+
+    /// The priority fee that is suggested at the head, in wei per unit of gas.
+    #[must_use]
+    pub fn suggested_tip(&self) -> u128 {
+        self.suggested_tips[self.suggested_tips.len() - 1]
     }
 
     /// The canonical blocks of `from..=to` that are in the window, oldest first.

@@ -10,7 +10,10 @@ use super::{
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
 };
-use crate::block::Block;
+use crate::{
+    block::Block,
+    fees::{suggested_tip, suggested_tips},
+};
 
 /// The owner of the latest blocks; others read its [`Self::snapshot`].
 ///
@@ -75,6 +78,7 @@ impl Window {
                 held: [(first.hash, Arc::clone(&first))].into_iter().collect(),
                 transactions,
                 genesis: (first.number() == 0).then(|| Arc::clone(&first)),
+                suggested_tips: suggested_tips(std::slice::from_ref(&first)),
                 canonical: vec![first],
                 safe: None,
                 finalized: None,
@@ -142,6 +146,9 @@ impl Window {
         snapshot.transactions.add_newest(&block);
         snapshot.held.insert(block.hash, Arc::clone(&block));
         snapshot.canonical.push(block);
+        let before = snapshot.suggested_tips.last().copied();
+        let tip = suggested_tip(&snapshot.canonical, before);
+        snapshot.suggested_tips.push(tip);
         self.bytes.canonical = self.bytes.canonical.saturating_add(bytes);
         if snapshot.canonical.len() > WINDOW_BLOCKS {
             self.release_oldest();
@@ -191,6 +198,8 @@ impl Window {
             snapshot.genesis = Some(Arc::clone(&block));
         }
         snapshot.canonical.insert(0, block);
+        // Some samples at the blocks above it were missing.
+        snapshot.suggested_tips = suggested_tips(&snapshot.canonical);
         self.reach_settled(number, hash);
         self.bytes.canonical = canonical;
         self.keep_budget();
@@ -259,6 +268,7 @@ impl Window {
             .canonical
             .pop()
             .ok_or(WindowError::NothingToRevert)?;
+        snapshot.suggested_tips.pop();
         snapshot.transactions.remove_newest(&block);
         let bytes = block.bytes();
         self.bytes.canonical = self.bytes.canonical.saturating_sub(bytes);
@@ -312,6 +322,7 @@ impl Window {
     fn release_oldest(&mut self) {
         let snapshot = changed(&mut self.snapshot);
         let oldest = snapshot.canonical.remove(0);
+        snapshot.suggested_tips.remove(0);
         snapshot.transactions.remove_oldest(&oldest);
         snapshot.held.remove(&oldest.hash);
         if oldest.number() == 0 {

@@ -25,7 +25,8 @@ fn the_bytes_of_a_block_are_those_of_its_parts() {
         assert!(block.bytes() < json + size_of::<Block>() + 4_096);
     }
     let grown = full.json.bytes() - empty.json.bytes();
-    assert_eq!(full.bytes() - empty.bytes(), grown + 3 * 32);
+    // Of each transaction, its hash, and its tip and gas.
+    assert_eq!(full.bytes() - empty.bytes(), grown + 3 * (32 + 32));
     let large = large_block(&parent, 0, 100_000);
     assert_eq!(large.bytes(), empty.bytes() - 8 + 100_000);
 }
