@@ -109,8 +109,8 @@ pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 /// Pause between two looks at that.
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
-/// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and four
-/// times as many each time. If fewer come than were let in, they are accepted as usual again.
+/// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and twice as
+/// many each time. If fewer come than were let in, they are accepted as usual again.
 pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
 
 /// Connections that are let in by one trial.

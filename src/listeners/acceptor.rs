@@ -168,9 +168,9 @@ impl Acceptor {
                     time::sleep(ACCEPT_ERROR_PAUSE).await;
                 }
             }
-            // Four times as many each time, for as long as the workers keep up.
+            // Twice as many each time, for as long as the workers keep up.
             count = match began.elapsed() < KEEPING_UP_MAX && count <= most {
-                true => (count * 4).min(TRIAL_CONNECTIONS_MAX),
+                true => (count * 2).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
         }
