@@ -341,7 +341,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
             "source" | "verifier" => (true, 10),
             // Workers read requests before large queries are computed.
             "light" => (false, 5),
-            "heavy" => (false, 10),
+            "heavy" => (false, 16),
             _ => (false, 0),
         };
         check(&name, &niceness(&task), &(usual + lower).min(19));
