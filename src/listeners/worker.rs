@@ -12,7 +12,7 @@ use std::{
 use actix::Arbiter;
 use actix_service::{Service, ServiceFactory};
 use actix_web::rt::{self, net::TcpStream};
-use nearhead_actors::thread_priority;
+use nearhead_actors::{admission::TURNS_OF_REQUEST, thread_priority};
 use socket2::SockRef;
 use tokio::{
     runtime::{self, Runtime},
@@ -30,8 +30,8 @@ use super::{
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
 use crate::limits::{
-    BUSY_CONNECTIONS_MIN, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_OF_REQUEST, TURNS_TIME_MAX,
-    WATCHED_EVERY, WATCHED_TIME,
+    BUSY_CONNECTIONS_MIN, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_TIME_MAX, WATCHED_EVERY,
+    WATCHED_TIME,
 };
 
 /// What the acceptor knows of a worker.

@@ -37,9 +37,10 @@ pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// part of a proof (32 KiB) takes longer, so that one is made at a time.
 pub(crate) const REPLY_PARTS_TIME_MAX: Duration = Duration::from_micros(30);
 
-/// Turns of a worker's event loop after that, before it makes further parts: as many as a cheap
-/// request takes, so that one that came meanwhile waits for these parts alone.
-pub(crate) const TURNS_BETWEEN_PARTS: usize = 4;
+/// Turns of a worker's event loop that a cheap request takes: it is read, checked, answered and
+/// written. As many come between two parts of large replies, so that a request that came meanwhile
+/// waits for one part alone.
+pub const TURNS_OF_REQUEST: usize = 4;
 
 /// Longest wait of a large reply for its next turn. It is shorter than what a slow client is given.
 pub(crate) const REPLY_TURN_WAIT_MAX: Duration = Duration::from_secs(1);

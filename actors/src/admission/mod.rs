@@ -18,7 +18,7 @@ mod work_queue;
 
 #[cfg(test)]
 pub(crate) use cost::REMOTE_MAX;
-pub use cost::{CostClass, LARGE_BODY_BYTES};
+pub use cost::{CostClass, LARGE_BODY_BYTES, TURNS_OF_REQUEST};
 pub(crate) use cost::{
     LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REPLY_RETRY_AFTER,
 };

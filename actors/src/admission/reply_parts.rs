@@ -4,7 +4,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 
 use tokio::task::yield_now;
 
-use super::cost::{REPLY_PARTS_TIME_MAX, TURNS_BETWEEN_PARTS};
+use super::cost::{REPLY_PARTS_TIME_MAX, TURNS_OF_REQUEST};
 
 /// The parts that a thread makes.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Parts {
         if !self.will_look.replace(true) {
             let this = Rc::clone(self);
             actix::spawn(async move {
-                for _ in 0..TURNS_BETWEEN_PARTS {
+                for _ in 0..TURNS_OF_REQUEST {
                     yield_now().await;
                 }
                 this.time_at_look.set(this.time.get());

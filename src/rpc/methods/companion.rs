@@ -18,6 +18,10 @@ pub(crate) async fn block_number(context: &RequestContext<'_>, params: Params<'_
     Ok(value::number(context.snapshot.head().number()))
 }
 
+/// The kinds of data in eth_capabilities, as execution-apis names them.
+pub(crate) const RESOURCES: [&str; 6] =
+    ["state", "tx", "logs", "receipts", "blocks", "stateproofs"];
+
 /// Everything goes back to the same block. Only the genesis is served below it.
 pub(crate) async fn capabilities(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     params.finish()?;
@@ -32,7 +36,7 @@ pub(crate) async fn capabilities(context: &RequestContext<'_>, params: Params<'_
         true => context.snapshot.canonical().len(),
         false => WINDOW_BLOCKS,
     };
-    for resource in ["state", "tx", "logs", "receipts", "blocks", "stateproofs"] {
+    for resource in RESOURCES {
         json += &format!(
             r#","{resource}":{{"disabled":false,"oldestBlock":"{oldest:#x}","deleteStrategy":{{"type":"window","retentionBlocks":"{retained:#x}"}}}}"#
         );

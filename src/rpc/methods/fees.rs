@@ -4,7 +4,6 @@ use nearhead_chain::{
     encode::value,
     fees::{FeeHistory, PERCENTILES_MAX, next_base_fee},
     json::Json,
-    window::{BlockNumberOrTag, BlockTag},
 };
 use serde_json::value::RawValue;
 
@@ -57,10 +56,6 @@ pub(crate) async fn fee_history(
     let newest = params.required(params::block_number_or_tag)?;
     let percentiles = params.required(percentiles)?;
     params.finish()?;
-    let newest = match newest {
-        BlockNumberOrTag::Tag(BlockTag::Pending) => BlockNumberOrTag::Tag(BlockTag::Latest),
-        other => other,
-    };
     let newest = context
         .snapshot
         .resolve(newest)

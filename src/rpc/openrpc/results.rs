@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::rpc::methods::companion::RESOURCES;
+
 /// A reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
@@ -151,7 +153,7 @@ fn capabilities() -> Value {
         .object("resource");
     let head = Members::none().with([("number", "Quantity"), ("hash", "Hash")]);
     let mut members = Members::none().and("head", head.object("head"));
-    for name in ["state", "tx", "logs", "receipts", "blocks", "stateproofs"] {
+    for name in RESOURCES {
         members = members.and(name, resource.clone());
     }
     members.object("capabilities")

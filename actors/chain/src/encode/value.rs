@@ -18,9 +18,7 @@ pub fn quantity(value: U256) -> Json {
 /// QUANTITY of up to 64 bits.
 #[must_use]
 pub fn number(value: u64) -> Json {
-    let mut writer = JsonWriter::with_capacity(2 + 2 + 16);
-    writer.number(value);
-    Json::own(writer.finish())
+    wide(value.into())
 }
 
 /// QUANTITY of up to 128 bits.

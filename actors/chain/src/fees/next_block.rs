@@ -12,16 +12,18 @@ use crate::{block::Block, window::Snapshot};
 /// Ethereum's: no block of the window has a parent there, or the base fee of one does not follow
 /// from its parent, or is zero.
 pub fn next_base_fee(snapshot: &Snapshot) -> Result<Option<u64>, OtherFeeRules> {
-    let (blocks, head) = (snapshot.canonical(), snapshot.head());
-    let next = head.fees.header.next_base_fee;
-    let mut pairs = blocks.windows(2);
-    let follows =
-        |pair: &[Arc<Block>]| pair[0].fees.header.next_base_fee == pair[1].header.base_fee_per_gas;
-    let is_shown = blocks.len() > 1 && pairs.all(follows) && next != Some(0);
-    match head.fees.header.are_known || is_shown {
-        true => Ok(next),
+    let fees = &snapshot.head().fees.header;
+    match fees.are_known || (fees.next_base_fee != Some(0) && all_follow(snapshot.canonical())) {
+        true => Ok(fees.next_base_fee),
         false => Err(OtherFeeRules),
     }
+}
+
+/// Whether there are several blocks, and the base fee of each follows from its parent's header.
+fn all_follow(blocks: &[Arc<Block>]) -> bool {
+    let follows =
+        |pair: &[Arc<Block>]| pair[0].fees.header.next_base_fee == pair[1].header.base_fee_per_gas;
+    blocks.len() > 1 && blocks.windows(2).all(follows)
 }
 
 #[cfg(test)]

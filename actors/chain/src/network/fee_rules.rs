@@ -33,8 +33,9 @@ impl HeaderFees {
 
 /// The fee rules of a chain, whose genesis may be unknown.
 ///
-/// A wrong guess leads to no false answer: upstreams state the price, so the first block with a
-/// blob is refused.
+/// A wrong guess of blob parameters leads to no false block: upstreams state the price, so the
+/// first one with a blob is refused. What else is said of fees says whether it is a guess
+/// ([`HeaderFees::are_known`]).
 #[derive(Clone, Debug)]
 pub struct FeeRules {
     source: RuleSource,
@@ -103,9 +104,8 @@ impl FeeRules {
     fn next_base_fee(&self, header: &Header) -> Option<u64> {
         match &self.source {
             RuleSource::Genesis(spec) => {
-                let merged = header.difficulty.is_zero();
                 let number = header.number.saturating_add(1);
-                verify::base_fee(&spec.rules(number, header.timestamp, merged), header)
+                verify::base_fee(&spec.rules(number, header.timestamp, true), header)
             }
             RuleSource::Network(_) | RuleSource::Header => header
                 .base_fee_per_gas
