@@ -7,6 +7,7 @@
 //! shows from which block an answer comes. Both sides use nearhead's own encoder, whose output
 //! `geth` and `conformance` compare with geth's and with the execution-apis vectors.
 
+mod fees;
 mod model;
 mod tree;
 
@@ -37,6 +38,9 @@ const START: u64 = 132;
 
 /// Steps of the dev chain that the tree is made from; about the height of the tree.
 const STEPS: usize = 420;
+
+/// The percentiles of fee histories.
+const PERCENTILES: [u64; 4] = [0, 10, 50, 100];
 
 /// The most reverts in one sequence.
 const DEPTH: usize = 9;
@@ -163,6 +167,7 @@ impl<'a> Walk<'a> {
             ("eth_accounts", json!([])),
             ("eth_syncing", json!(false)),
             ("web3_clientVersion", json!(version)),
+            ("eth_capabilities", self.model.capabilities()),
         ] {
             self.compare_answer(method, json!([]), Ok(expected)).await;
         }
@@ -173,6 +178,34 @@ impl<'a> Walk<'a> {
         self.compare_transaction(subject).await;
         self.compare_logs(subject).await;
         self.compare_state(subject).await;
+        self.compare_fees().await;
+    }
+
+    async fn compare_fees(&mut self) {
+        let head = self.model.head();
+        for (method, expected) in [
+            ("eth_maxPriorityFeePerGas", hex(head.suggested_tip)),
+            ("eth_gasPrice", fees::gas_price(head)),
+            ("eth_baseFee", fees::next_base_fee(head)),
+            ("eth_blobBaseFee", head.blob_gas_price.clone()),
+        ] {
+            self.compare_answer(method, json!([]), Ok(expected)).await;
+        }
+        let canonical = self.model.canonical();
+        let newest = self.rng.below(canonical.len());
+        let count = 1 + self.rng.below(canonical.len() + 10);
+        // What blobs cost after a leaf of the tree is not known here.
+        if let Some(child) = fees::child(self.tree, canonical[newest]) {
+            let blocks = &canonical[(newest + 1).saturating_sub(count)..=newest];
+            let expected = fees::history(blocks, child, &PERCENTILES);
+            let params = json!([
+                hex(count as u64),
+                hex(canonical[newest].number),
+                PERCENTILES
+            ]);
+            self.compare_answer("eth_feeHistory", params, Ok(expected))
+                .await;
+        }
     }
 
     async fn compare_by_hash(&mut self, subject: &Facts) {
@@ -253,6 +286,7 @@ impl<'a> Walk<'a> {
                 place.clone(),
                 model.of_number(number, |block| block.transaction(index)),
             ),
+            ("debug_getRawHeader", json!([at]), model.raw_header(number)),
             (
                 "eth_getUncleCountByBlockNumber",
                 json!([at]),

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
-use super::tree::{Facts, Tree};
+use super::{
+    hex,
+    tree::{Facts, Tree},
+};
 
 /// Blocks in the window.
 const WINDOW: usize = 128;
@@ -69,6 +72,23 @@ impl<'a> Model<'a> {
         self.replaced.retain(|_, block| block.number >= oldest);
     }
 
+    /// eth_capabilities.
+    pub(super) fn capabilities(&self) -> Value {
+        let delete = json!({"type": "window", "retentionBlocks": hex(WINDOW as u64)});
+        let oldest = hex(self.oldest());
+        let part = json!({"disabled": false, "oldestBlock": oldest, "deleteStrategy": delete});
+        let head = self.head();
+        json!({
+            "head": {"number": hex(head.number), "hash": head.hash},
+            "state": part,
+            "tx": part,
+            "logs": part,
+            "receipts": part,
+            "blocks": part,
+            "stateproofs": part,
+        })
+    }
+
     fn by_number(&self, number: u64) -> Option<&'a Facts> {
         self.canonical
             .iter()
@@ -112,6 +132,14 @@ impl<'a> Model<'a> {
             Some(block) => Ok(part(block)),
             None if number < self.oldest() => Err(pruned()),
             None => Ok(Value::Null),
+        }
+    }
+
+    /// debug_getRawHeader: a block that is not there yet is an error.
+    pub(super) fn raw_header(&self, number: u64) -> Answer {
+        match self.of_number(number, |block| json!(block.raw_header))? {
+            Value::Null => Err((-32000, "header not found".to_owned())),
+            header => Ok(header),
         }
     }
 

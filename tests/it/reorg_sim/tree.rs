@@ -11,7 +11,9 @@ use nearhead_chain::{
     encode::EncodeOptions,
     trie::State,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::fees;
 
 /// A block of the tree.
 pub(super) struct TreeBlock {
@@ -37,6 +39,12 @@ pub(super) struct Facts {
     /// The block with transaction hashes.
     pub(super) hashes: Value,
     pub(super) receipts: Vec<Value>,
+    /// Its RLP, as DATA.
+    pub(super) raw_header: Bytes,
+    /// Price of a unit of blob gas in it, as a QUANTITY.
+    pub(super) blob_gas_price: Value,
+    /// The suggested priority fee where it is the head.
+    pub(super) suggested_tip: u64,
     /// The receivers of its transactions, as they are after the block.
     pub(super) accounts: Vec<Account>,
 }
@@ -85,6 +93,7 @@ impl Account {
 }
 
 impl Facts {
+    /// The facts of a block, whose suggestion is still that of a genesis.
     fn of(block: &Block) -> Self {
         let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let full = parse(&block.json.block(true));
@@ -113,6 +122,9 @@ impl Facts {
             hashes: parse(&block.json.block(false)),
             full,
             receipts,
+            raw_header: alloy_rlp::encode(&block.header).into(),
+            blob_gas_price: json!(U256::from(block.fees.blob_gas_price().unwrap().unwrap())),
+            suggested_tip: fees::suggested_tip(std::iter::empty(), None),
             accounts,
         }
     }
@@ -172,7 +184,13 @@ impl Tree {
         let mut order = Vec::new();
         for _ in 0..steps {
             for (raw, block) in producer.step().unwrap().applied {
-                let facts = Facts::of(&block);
+                let mut facts = Facts::of(&block);
+                let parents = std::iter::successors(Some(&facts), |block| {
+                    blocks.get(&block.parent).map(|parent| &parent.facts)
+                });
+                let before = blocks.get(&facts.parent);
+                let before = before.map(|parent| parent.facts.suggested_tip);
+                facts.suggested_tip = fees::suggested_tip(parents, before);
                 blocks
                     .get_mut(&facts.parent)
                     .map_or(&mut first, |parent| &mut parent.children)
