@@ -1,4 +1,4 @@
-//! Questions at a terminal, which Python's `pty` stands for.
+//! Questions at a terminal, which a pseudoterminal stands for.
 
 use std::process::Command;
 
@@ -6,30 +6,34 @@ use super::place::{PASSWORD, Place, Ran, ran};
 use crate::harness::nearhead;
 
 /// Runs a program at a terminal: waits for each text, types its answer, and prints what was shown.
+/// The terminal stays open when the program has ended, and shows a mark: where the last holder of a
+/// terminal closes it, what it wrote just before may be lost.
 const TERMINAL: &str = r#"
-import os, pty, sys
+import os, subprocess, sys, threading
 dialogue, program = sys.argv[1].split("|"), sys.argv[2:]
-child, terminal = pty.fork()
-if child == 0:
-    os.execv(program[0], program)
+keyboard, terminal = os.openpty()
+child = subprocess.Popen(
+    program, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+END = b"\0"
+def mark_end():
+    child.wait()
+    os.write(terminal, END)
+threading.Thread(target=mark_end).start()
 shown, place = b"", 0
-def more():
-    try:
-        return os.read(terminal, 4096)
-    except OSError:
-        return b""
+def show():
+    global shown
+    shown += os.read(keyboard, 4096)
 for wanted, typed in zip(dialogue[::2], dialogue[1::2]):
     while wanted.encode() not in shown[place:]:
-        read = more()
-        if not read:
+        if END in shown:
             sys.exit(f"{wanted} was not shown: {shown}")
-        shown += read
+        show()
     place = len(shown)
-    os.write(terminal, typed.encode().decode("unicode_escape").encode())
-while read := more():
-    shown += read
+    os.write(keyboard, typed.encode().decode("unicode_escape").encode())
+while END not in shown:
+    show()
 sys.stdout.write(shown.decode())
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(child.wait())
 "#;
 
 /// Runs a command at a terminal.
