@@ -214,6 +214,30 @@ pub const BATCH_REPLY_BYTES_MAX: usize = 25_000_000;
 /// permits and its snapshot.
 pub(crate) const LOGS_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The limits of one call of a contract.
+#[derive(Clone, Copy, Debug)]
+pub struct CallLimits {
+    /// The most gas that it may use.
+    pub gas_max: u64,
+    /// Longest time that it may take, from admission, with all that it fetches.
+    pub timeout: Duration,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self {
+            gas_max: CALL_GAS_MAX,
+            timeout: CALL_TIMEOUT,
+        }
+    }
+}
+
+/// The most gas of one call, as in geth.
+pub(crate) const CALL_GAS_MAX: u64 = 50_000_000;
+
+/// Longest time of one call, as in geth.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Results of one eth_getLogs: bounds the memory and the size of one answer to some megabytes.
 pub(crate) const LOGS_MAX: usize = 10_000;
 

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler};
 use nearhead_chain::{
     block::Block,
+    network::ServedChain,
     window::{HeadDelta, Window, WindowError},
 };
 use tokio::sync::{broadcast, watch};
@@ -62,13 +63,13 @@ impl HeadTracker {
     pub fn start(
         arbiter: &ArbiterHandle,
         head: Head,
-        chain_id: u64,
+        chain: ServedChain,
         first: Arc<Block>,
     ) -> (Addr<Self>, TrackerEnd) {
         let (alive, end) = watch::channel(());
         let (subscribers, _) = broadcast::channel(SUBSCRIBER_LAG_MAX);
         let address = Self::start_in_arbiter(arbiter, move |_| Self {
-            window: Window::new(chain_id, first),
+            window: Window::new(chain, first),
             head,
             retired: RetiredSnapshots::default(),
             subscribers,

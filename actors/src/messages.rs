@@ -13,6 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
     block::Block,
+    call::{Call, CallAccessList, CallError},
     encode::ProofKey,
     json::Json,
     log_search::{Cancellation, LogFilter},
@@ -54,6 +55,12 @@ pub enum QueryError {
         fits_to: Option<u64>,
         /// The bound.
         limit: usize,
+    },
+    /// A call of a contract lacked state again and again.
+    #[error("state was fetched {most} times, and is missing still")]
+    TooManyFetches {
+        /// The bound.
+        most: usize,
     },
     /// The deadline passed.
     #[error("deadline passed")]
@@ -216,6 +223,57 @@ pub struct FindLogs {
     /// Whose query it is.
     pub share: Share,
     /// The instant at which the query is cancelled; the time runs from admission.
+    pub deadline: Instant,
+    /// Set when the client goes away, or when the deadline passes.
+    pub cancel: Cancellation,
+}
+
+/// What is wanted of a call of a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Its output (eth_call).
+    Output,
+    /// The gas with which it succeeds (eth_estimateGas).
+    Gas,
+    /// The accounts and slots that it reads (eth_createAccessList).
+    AccessList,
+}
+
+/// What a call of a contract gave.
+#[derive(Debug)]
+pub enum Called {
+    /// Its output.
+    Output(Bytes),
+    /// The gas with which it succeeds.
+    Gas(u64),
+    /// The accounts and slots that it reads.
+    AccessList(CallAccessList),
+}
+
+/// The end of a call of a contract.
+#[derive(Debug)]
+pub struct CallReply {
+    /// What it gave, or why it gave nothing.
+    pub result: Result<Called, CallError>,
+    /// Gas that all runs used together.
+    pub gas: u64,
+}
+
+/// To the call actor: run a call of a contract. Measured by gas.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<CallReply>")]
+pub struct RunCall {
+    /// The snapshot to read.
+    pub snapshot: Arc<Snapshot>,
+    /// What the call may cause at upstreams.
+    pub budget: CallBudget,
+    /// The block after which it runs.
+    pub at: BlockId,
+    /// The call.
+    pub call: Call,
+    /// What is wanted.
+    pub kind: CallKind,
+    /// The instant at which it is cancelled.
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.
     pub cancel: Cancellation,

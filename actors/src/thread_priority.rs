@@ -5,6 +5,9 @@
 /// it is shared and refused in time, and not in sockets.
 pub const LIGHT: i32 = 5;
 
+/// The same for calls of contracts, most of which are light.
+pub const CALLS: i32 = 8;
+
 /// The same for reading large bodies. It is high, so that a thread that does so all the time leaves
 /// a worker its share of the core ([`be_prompt`]).
 pub const BODIES: i32 = 12;

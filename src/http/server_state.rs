@@ -13,7 +13,7 @@ use nearhead_actors::{
 use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
     access::{Access, GuessThrottle, SessionCaps},
-    limits,
+    limits::{self, CallLimits},
     metrics::Metrics,
     rpc::Dispatcher,
     tenants::{StoreState, TenantsActor, UsageMeter},
@@ -55,6 +55,7 @@ impl ServerState {
             metrics: self.metrics.clone(),
             usage,
             logs_deadline: self.settings.logs_deadline,
+            calls: self.settings.calls,
             openrpc: self.openrpc.clone(),
         }
     }
@@ -65,6 +66,8 @@ impl ServerState {
 pub struct ServerSettings {
     /// Longest time that one eth_getLogs may run, from admission.
     pub(crate) logs_deadline: Duration,
+    /// The limits of one call of a contract.
+    pub(crate) calls: CallLimits,
     /// Longest wait for a request's whole body, and for a session's whole message.
     pub(crate) body_timeout: Duration,
     /// Bytes that may wait for one session's client.
@@ -83,6 +86,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             logs_deadline: limits::LOGS_DEADLINE,
+            calls: CallLimits::default(),
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
             idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,

@@ -7,7 +7,10 @@ use nearhead_actors::{read::Worker, readiness::Readiness};
 use nearhead_chain::{json::Json, window::Snapshot};
 
 use super::{contracts::ContractCheck, error::RpcError, request_session::RequestSession};
-use crate::access::{ActiveKey, MethodSet};
+use crate::{
+    access::{ActiveKey, MethodSet},
+    limits::CallLimits,
+};
 
 /// What a handler returns.
 pub(super) type MethodResult = Result<Json, RpcError>;
@@ -24,6 +27,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) worker: &'a Worker,
     /// Longest time that one eth_getLogs may run, from admission.
     pub(crate) logs_deadline: Duration,
+    /// The limits of one call of a contract.
+    pub(crate) calls: CallLimits,
     /// Largest result, in bytes, that is built whole; a larger one is built while it is sent.
     pub(crate) built_max: usize,
     /// The OpenRPC document.
@@ -32,6 +37,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) session: Option<&'a dyn RequestSession>,
     /// Storage keys that the call in progress names; its handler counts them for the price.
     pub(crate) keys: Cell<usize>,
+    /// Gas that the call in progress used; its handler counts it for the price.
+    pub(crate) gas: Cell<u64>,
     /// The check of the contracts that the call in progress names.
     pub(crate) contracts: ContractCheck<'a>,
 }

@@ -67,6 +67,13 @@ impl<'a> ContractCheck<'a> {
         is_listed.then_some(()).ok_or(NOT_LISTED)
     }
 
+    /// Checks a call that may read any contract.
+    pub(super) fn any_contract(&self) -> Result<(), RpcError> {
+        self.is_done.set(true);
+        let is_listed = self.allow.contracts.is_empty();
+        is_listed.then_some(()).ok_or(NOT_LISTED)
+    }
+
     /// Checks the addresses of a filter. One without addresses finds the logs of all contracts.
     pub(super) fn filter(&self, filter: &LogFilter) -> Result<(), RpcError> {
         self.addresses(&filter.addresses)?;

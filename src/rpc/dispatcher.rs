@@ -31,7 +31,8 @@ use super::{
 use crate::{
     access::{ActiveKey, Exceeded, MethodSet, Now},
     limits::{
-        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, JOINED_ITEM_BYTES_MAX,
+        BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, CallLimits,
+        JOINED_ITEM_BYTES_MAX,
     },
     metrics::{Metrics, Outcome},
     tenants::UsageMeter,
@@ -50,6 +51,8 @@ pub struct Dispatcher {
     pub usage: UsageMeter,
     /// Longest time that one eth_getLogs may run, from admission.
     pub logs_deadline: Duration,
+    /// The limits of one call of a contract.
+    pub calls: CallLimits,
     /// The OpenRPC document.
     pub openrpc: Bytes,
 }
@@ -182,6 +185,7 @@ impl Dispatcher {
             readiness: &self.readiness,
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
+            calls: self.calls,
             openrpc: &self.openrpc,
             built_max: match envelope {
                 Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
@@ -189,6 +193,7 @@ impl Dispatcher {
             },
             session,
             keys: Cell::new(0),
+            gas: Cell::new(0),
             contracts: ContractCheck::new(&key.record.settings.allow),
         };
         let id = envelope.id();
@@ -451,9 +456,10 @@ impl Dispatcher {
             .as_ref()
             .map_or_else(RpcError::outcome, |_| Outcome::Ok);
         let (price, keys) = (price_of(method), context.keys.take());
+        let gas = context.gas.take();
         let (units, bytes_out) = match &result {
-            Ok(json) => (price::units(price, keys, json.len()), json.len()),
-            Err(_) => (price, 0),
+            Ok(json) => (price::units(price, keys, gas, json.len()), json.len()),
+            Err(_) => (price::units_of_failure(price, gas), 0),
         };
         self.count(context.key, method, outcome, units, received, bytes_out);
         (result, units)

@@ -1,10 +1,10 @@
 //! Every error of JSON-RPC: code, message and data. The only file with numeric codes.
 
-use std::{borrow::Cow, fmt::Write as _, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
-use nearhead_chain::{fees::OtherFeeRules, json::Truncated, window::ResolveError};
+use nearhead_chain::{call::CallError, fees::OtherFeeRules, json::Truncated, window::ResolveError};
 use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
@@ -139,6 +139,8 @@ pub enum RpcError {
         /// Whole seconds until that work is done; at least 1.
         retry_after_seconds: u32,
     },
+    /// A call of a contract has no result.
+    Call(CallError),
     /// A defect of this program.
     Internal,
 }
@@ -155,6 +157,20 @@ pub(crate) enum QuerySubject {
     },
     /// Logs of a range of blocks.
     Logs,
+}
+
+impl From<CallError> for RpcError {
+    fn from(error: CallError) -> Self {
+        match error {
+            // Neither leaves the actor that runs calls.
+            CallError::Missing(_) | CallError::Cancelled => Self::Internal,
+            CallError::State(error) => {
+                tracing::error!(%error, "the state of a held block cannot be read");
+                Self::Internal
+            }
+            error => Self::Call(error),
+        }
+    }
 }
 
 impl From<OtherFeeRules> for RpcError {
@@ -193,6 +209,8 @@ impl RpcError {
     #[must_use]
     pub(crate) const fn code(&self) -> i32 {
         match self {
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: revertError
+            Self::Call(CallError::Reverted(_)) => 3,
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
             // https://www.jsonrpc.org/specification#error_object; geth uses it for empty and oversized
@@ -222,6 +240,7 @@ impl RpcError {
             | Self::NotCanonical
             | Self::HistoricalState { .. }
             | Self::StateUnavailable
+            | Self::Call(_)
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
             | Self::TooManySubscriptionsOfTenant { .. }
@@ -293,6 +312,7 @@ impl RpcError {
                 return format!("historical state not available: block {block}, oldest {oldest}")
                     .into();
             }
+            Self::Call(error) => return error.to_string().into(),
             Self::StateUnavailable => "state not available from the configured nodes",
             Self::PrunedHistory => "pruned history unavailable",
             Self::UnknownBlockTag => "Unknown block",
@@ -354,64 +374,6 @@ impl RpcError {
         })
     }
 
-    /// The error object: `{"code":…,"message":…}`, with `data` for the errors that have some.
-    pub(crate) fn to_json(&self) -> String {
-        let message = serde_json::Value::from(self.message());
-        let mut text = format!(r#"{{"code":{},"message":{message}"#, self.code());
-        let out = &mut text;
-        match self {
-            Self::TooManyLogs { from, to, limit } => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, r#","data":{{"from":"{from:#x}","to":"#);
-                let _ = match to {
-                    Some(to) => write!(out, r#""{to:#x}""#),
-                    None => out.write_str("null"),
-                };
-                let _ = write!(out, r#","limit":{limit}}}"#);
-            }
-            Self::QuotaExceeded(exceeded) => {
-                let Exceeded {
-                    quota,
-                    allowed,
-                    requests_in_last_second,
-                    retry_after_seconds,
-                } = exceeded;
-                let _ = write!(out, r#","data":{{"backoff_seconds":{retry_after_seconds},"#);
-                let _ = match quota {
-                    QuotaKind::Requests => write!(
-                        out,
-                        r#""allowed_rps":{allowed},"current_rps":{requests_in_last_second}}}"#
-                    ),
-                    QuotaKind::Units => write!(out, r#""allowed_units_per_second":{allowed}}}"#),
-                    QuotaKind::UnitsOfDay => write!(out, r#""allowed_units_per_day":{allowed}}}"#),
-                };
-            }
-            Self::TooManyGuesses {
-                retry_after_seconds,
-            }
-            | Self::Token(TokenError::TooMany {
-                retry_after_seconds,
-            })
-            | Self::Overloaded {
-                retry_after_seconds,
-            } => {
-                let _ = write!(
-                    out,
-                    r#","data":{{"backoff_seconds":{retry_after_seconds}}}"#
-                );
-            }
-            Self::ResumeLost { number, hash } => {
-                let _ = write!(
-                    out,
-                    r#","data":{{"oldest":{{"number":"{number:#x}","hash":"{hash}"}}}}"#
-                );
-            }
-            _ => {}
-        }
-        out.push('}');
-        text
-    }
-
     /// The outcome of a request that got this error.
     #[must_use]
     pub(crate) const fn outcome(&self) -> Outcome {
@@ -429,6 +391,7 @@ impl RpcError {
             | Self::InvalidParams(_)
             | Self::HeaderNotFound
             | Self::OtherFeeRules
+            | Self::Call(_)
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }
@@ -506,6 +469,7 @@ impl RpcError {
                 to: fits_to,
                 limit,
             },
+            QueryError::TooManyFetches { .. } => Self::failed(error.to_string()),
             QueryError::Timeout => Self::QueryTimeout,
             QueryError::Unavailable => Self::Unavailable,
             QueryError::Overloaded { retry_after } => Self::Overloaded {
@@ -514,6 +478,11 @@ impl RpcError {
             // A client that cancelled does not read the answer; a panic was logged.
             QueryError::Cancelled | QueryError::Panicked => Self::Internal,
         }
+    }
+
+    /// A call that cannot begin or end, with this message.
+    pub(crate) fn failed(message: String) -> Self {
+        Self::Call(CallError::Invalid(message.into()))
     }
 
     fn unreadable_state(error: &QueryError) -> Self {
@@ -533,5 +502,6 @@ pub(crate) fn echo(text: &str) -> &str {
     &text[..text.floor_char_boundary(ECHO_BYTES_MAX)]
 }
 
+mod json;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 //! | `cancel_on_drop` | cancels a query when its request is dropped |
 //! | `contracts` | how a key's list of contracts is applied |
 //! | `methods` | the handlers |
-//! | `envelope`, `params`, `log_query` | parsing: requests, parameters, the filter object |
+//! | `envelope`, `params`, `log_query`, `call_params` | parsing: requests, parameters, the filter object, calls |
 //! | `leading_id` | the id of a body that is refused before it is parsed |
 //! | `openrpc` | the OpenRPC document, made from the registry |
 //! | `price` | what a call costs, in units |
@@ -17,6 +17,7 @@
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
 mod answer;
+mod call_params;
 mod cancel_on_drop;
 mod context;
 mod contracts;

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use alloy_primitives::{Address, B256, FixedBytes, U256};
+use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256};
 use nearhead_chain::{
     encode::ProofKey,
     window::{BlockId, BlockNumberOrTag, BlockTag},
@@ -18,7 +18,7 @@ use super::{
 
 /// The number of parameters that are kept: one more than any method has. Further ones are only
 /// counted.
-const ARGUMENTS_MAX: usize = 4;
+const ARGUMENTS_MAX: usize = 5;
 
 /// Why a value cannot be read.
 pub(crate) type ParamError = Cow<'static, str>;
@@ -154,6 +154,33 @@ pub fn quantity(raw: &RawValue) -> Result<u64, ParamError> {
     quantity_text(&text(raw)?)
 }
 
+/// A QUANTITY of up to 128 bits.
+pub(crate) fn wide_quantity(raw: &RawValue) -> Result<u128, ParamError> {
+    let text = text(raw)?;
+    let number = u128::from_str_radix(quantity_digits(&text)?, 16);
+    number.map_err(|_| "want a quantity of at most 128 bits".into())
+}
+
+/// A QUANTITY of up to 256 bits.
+pub(crate) fn word(raw: &RawValue) -> Result<U256, ParamError> {
+    let text = text(raw)?;
+    let number = U256::from_str_radix(quantity_digits(&text)?, 16);
+    number.map_err(|_| "want a quantity of at most 256 bits".into())
+}
+
+/// DATA of any length: `0x` and an even number of digits of either case.
+pub(crate) fn data(raw: &RawValue) -> Result<Bytes, ParamError> {
+    let text = text(raw)?;
+    let digits = strip_prefix(&text).ok_or("want data: hex with 0x in front")?;
+    // The decoder accepts a second prefix.
+    match digits.starts_with("0x") {
+        false => alloy_primitives::hex::decode(digits).ok(),
+        true => None,
+    }
+    .map(Bytes::from)
+    .ok_or_else(|| "want data: an even number of hex digits".into())
+}
+
 /// A block number as a QUANTITY: up to 2^63-1.
 fn block_number(text: &str) -> Result<u64, ParamError> {
     let number = quantity_text(text)?;
@@ -164,6 +191,11 @@ fn block_number(text: &str) -> Result<u64, ParamError> {
 }
 
 fn quantity_text(text: &str) -> Result<u64, ParamError> {
+    u64::from_str_radix(quantity_digits(text)?, 16)
+        .map_err(|_| "want a quantity of at most 64 bits".into())
+}
+
+fn quantity_digits(text: &str) -> Result<&str, ParamError> {
     let digits = strip_prefix(text).ok_or("want a quantity: hex with 0x in front")?;
     if digits.is_empty() {
         return Err("want a quantity: no digits after 0x".into());
@@ -174,7 +206,7 @@ fn quantity_text(text: &str) -> Result<u64, ParamError> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err("want a quantity: a digit is not hex".into());
     }
-    u64::from_str_radix(digits, 16).map_err(|_| "want a quantity of at most 64 bits".into())
+    Ok(digits)
 }
 
 fn strip_prefix(text: &str) -> Option<&str> {
@@ -204,7 +236,12 @@ pub(crate) fn address_text(text: &str) -> Result<Address, ParamError> {
 
 /// A hash: 32 bytes, prefix required, any case.
 pub fn hash(raw: &RawValue) -> Result<B256, ParamError> {
-    fixed(&text(raw)?).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
+    hash_text(&text(raw)?)
+}
+
+/// As [`hash`], from the string itself.
+pub(crate) fn hash_text(text: &str) -> Result<B256, ParamError> {
+    fixed(text).ok_or(Cow::Borrowed("want a hash: 0x and 64 hex digits"))
 }
 
 /// A block number or a block tag.

@@ -15,6 +15,12 @@ pub(crate) const RESULT_UNITS: u64 = 2;
 /// Units for each storage key after the first: as many as for a read of one slot.
 pub(crate) const KEY_UNITS: u64 = 1;
 
+/// Gas of a call that the price of a method covers: that of a transfer, and of a look-up of a token.
+pub(crate) const COVERED_GAS: u64 = 50_000;
+
+/// Further gas of a call that costs one unit.
+pub(crate) const GAS_OF_UNIT: u64 = 5_000;
+
 /// Units of a request that has no price of its own, because it was read, admitted and not run: an
 /// unknown method, what is not a request, a request without an id, an item of a refused batch.
 pub const MINIMUM_UNITS: u64 = 1;
@@ -22,13 +28,17 @@ pub const MINIMUM_UNITS: u64 = 1;
 /// Units of a subscription's notification: delivering a head takes 9.5 µs.
 pub const NOTIFICATION_UNITS: u64 = 1;
 
-/// The units of an answered call: the price of its method, and the surcharges. A call that fails
-/// costs the price of its method alone.
-pub(super) const fn units(price: u64, keys: usize, result_bytes: usize) -> u64 {
+/// The units of a call that failed: the price of its method, and of the gas that it used.
+pub(super) const fn units_of_failure(price: u64, gas: u64) -> u64 {
+    price + gas.saturating_sub(COVERED_GAS).div_ceil(GAS_OF_UNIT)
+}
+
+/// The units of an answered call: the price of its method, and the surcharges.
+pub(super) const fn units(price: u64, keys: usize, gas: u64, result_bytes: usize) -> u64 {
     let further_keys = keys.saturating_sub(1) as u64;
     let further_bytes = result_bytes.saturating_sub(COVERED_RESULT_BYTES);
     let further_parts = further_bytes.div_ceil(COVERED_RESULT_BYTES) as u64;
-    price + KEY_UNITS * further_keys + RESULT_UNITS * further_parts
+    units_of_failure(price, gas) + KEY_UNITS * further_keys + RESULT_UNITS * further_parts
 }
 
 #[cfg(test)]
@@ -54,7 +64,7 @@ mod tests {
             (1, 0, 446_939, 13),
             (2, 0, 2_917_606, 90),
         ] {
-            let found = units(price, keys, bytes);
+            let found = units(price, keys, 0, bytes);
             assert_eq!(found, expected, "{price} {keys} {bytes}");
         }
     }

@@ -8,7 +8,7 @@ use nearhead_actors::admission::CostClass;
 use super::{
     context::{MethodResult, RequestContext},
     contracts::ContractRule,
-    methods::{blocks, companion, fees, logs, state, subscribe},
+    methods::{blocks, calls, companion, fees, logs, state, subscribe},
     params::Params,
 };
 use crate::access::MethodSet;
@@ -59,7 +59,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 37] = [
+pub static METHODS: [Method; 40] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -72,8 +72,11 @@ pub static METHODS: [Method; 37] = [
     method!(Companion Cheap Allowed 1 "eth_baseFee" => fees::base_fee),
     method!(Companion Cheap Allowed 1 "eth_blobBaseFee" => fees::blob_base_fee),
     method!(Companion Cheap Allowed 1 "eth_blockNumber" => companion::block_number),
+    method!(Companion Measured Checked 3 "eth_call" => calls::call),
     method!(Companion Cheap Allowed 1 "eth_capabilities" => companion::capabilities),
     method!(Companion Cheap Allowed 1 "eth_chainId" => companion::chain_id),
+    method!(Companion Measured Checked 6 "eth_createAccessList" => calls::create_access_list),
+    method!(Companion Measured Checked 6 "eth_estimateGas" => calls::estimate_gas),
     method!(Companion Cheap Allowed 2 "eth_feeHistory" => fees::fee_history),
     method!(Companion Cheap Allowed 1 "eth_gasPrice" => fees::gas_price),
     method!(Companion Cheap Checked 1 "eth_getBalance" => state::get_balance),

@@ -31,6 +31,7 @@ use crate::{
     connections::descriptors,
     feed::{Feed, FeedSetup, Upstreams},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
+    limits::CallLimits,
     listeners::{Addresses, Servers, Sockets, besides_clients},
     memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
@@ -296,6 +297,10 @@ fn server_state(
         metrics,
         settings: ServerSettings {
             logs_deadline: config.logs_deadline,
+            calls: CallLimits {
+                gas_max: config.call_gas_max,
+                timeout: config.call_timeout,
+            },
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,

@@ -11,6 +11,7 @@ use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
     access::{Access, ActiveKey, ConfiguredKey, Now, ServiceLimits},
+    limits::CallLimits,
     metrics::Metrics,
     rpc::{Dispatcher, method_names},
 };
@@ -83,15 +84,16 @@ impl InProcess {
         let importer = Importer::new(genesis, options).unwrap();
         let first = importer.genesis(&genesis.alloc).unwrap();
         let head = Head::default();
-        let chain_id = importer.spec().chain_id();
+        let chain = importer.spec().clone().into();
         let arbiter = Arbiter::current();
-        let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain_id, Arc::clone(&first));
+        let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain, Arc::clone(&first));
         let dispatcher = Dispatcher {
             readiness: readiness(head, HeadAgeMax::Off),
             worker: Worker::start(&ReadResources::start(1, 1 << 30, None)),
             metrics: Metrics::new(method_names()).unwrap(),
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
+            calls: CallLimits::default(),
             openrpc: nearhead::rpc::document(),
         };
         let key = access().resolve("test", now().unix).unwrap();

@@ -13,6 +13,7 @@
 //! | [`chain_file`] | reads and writes genesis.json and chain.rlp as bytes | `crate::window`, `crate::execute`, `crate::import`, `crate::trie` |
 //! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
+//! | [`call`] | runs a call on the state after a block | `crate::import`, `crate::remote`, `crate::window`, `crate::verify`, `crate::dev` |
 //! | [`import`] | verifies, executes and encodes: makes a [`block::Block`] from a [`block::RawBlock`] | `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
 //! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters, executor | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
@@ -25,6 +26,7 @@
 //! | [`dev`] | makes a deterministic chain, for development and measurement | `crate::remote`, `crate::window` |
 
 pub mod block;
+pub mod call;
 pub mod chain_file;
 pub mod dev;
 pub mod encode;

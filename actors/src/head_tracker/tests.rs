@@ -20,7 +20,8 @@ impl Tracked {
         let blocks = blocks(count);
         let head = Head::default();
         let first = Arc::clone(&blocks[0]);
-        let (tracker, end) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, first);
+        let (tracker, end) =
+            HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1.into(), first);
         wait_until("the first snapshot", || head.load().is_some());
         Self {
             blocks,
@@ -95,7 +96,7 @@ async fn a_refused_change_changes_nothing_and_is_not_announced() {
 async fn a_change_below_the_head_is_readable_and_not_announced() {
     let blocks = blocks(50);
     let (head, newest) = (Head::default(), Arc::clone(&blocks[50]));
-    let (tracker, _) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1, newest);
+    let (tracker, _) = HeadTracker::start(&Arbiter::new().handle(), head.clone(), 1.into(), newest);
     wait_until("the first snapshot", || head.load().is_some());
     let mut subscription = tracker.send(FollowHead).await.unwrap();
     let age = head.age().unwrap();

@@ -25,16 +25,17 @@ use crate::{
 /// The threads for large queries; clones share them.
 ///
 /// Light and heavy queries have queues and threads of their own: no light one waits until a heavy
-/// one is done.
+/// one is done. So have calls of contracts, whose work nobody knows before they have run.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     light: PoolClass,
     heavy: PoolClass,
+    calls: PoolClass,
     /// Set while there is no memory for heavy queries.
     is_memory_short: Arc<AtomicBool>,
 }
 
-/// One of the two.
+/// One of the three.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolClass {
     pub(crate) threads: Addr<PoolActor>,
@@ -51,7 +52,7 @@ impl Refuse for Box<dyn Job> {
 }
 
 impl Pool {
-    /// Starts `threads` threads for each of the two classes, at least one. It must be called inside
+    /// Starts `threads` threads for each class, at least one. It must be called inside
     /// an actix system.
     #[must_use]
     pub(crate) fn start(threads: usize, panics: &Panics) -> Self {
@@ -59,6 +60,7 @@ impl Pool {
         Self {
             light: PoolClass::start("light", threads, thread_priority::LIGHT, panics),
             heavy: PoolClass::start("heavy", threads, thread_priority::HEAVY, panics),
+            calls: PoolClass::start("calls", threads, thread_priority::CALLS, panics),
             is_memory_short: Arc::default(),
         }
     }
@@ -77,30 +79,21 @@ impl Pool {
         work: Duration,
         entry: Entry,
     ) -> Reply<Q::Output> {
-        let class = self.class(work)?;
-        let (reply, mut replied) = oneshot::channel();
-        let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
-        let job = Box::new(QueuedQuery { query, reply });
-        let ticket = class.queue.push(share, cost, job, Instant::now(), entry)?;
-        let _withdrawn = Withdrawn {
-            queue: &class.queue,
-            ticket,
-        };
-        class.wake();
-        let reply = loop {
-            let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
-            if let Ok(reply) = waited {
-                break reply;
-            }
-            match class.queue.expire(share, ticket, Instant::now()) {
-                Expiry::Refused(refusal) => return Err(refusal),
-                Expiry::Waits => {}
-                // It runs.
-                Expiry::Gone => break replied.await,
-            }
-        };
-        // A job that is dropped unanswered was cancelled, or the pool has stopped.
-        reply.unwrap_or(Err(QueryError::Cancelled))
+        self.class(work)?.run(query, share, work, entry).await
+    }
+
+    /// The same for a call of a contract.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) async fn run_call<Q: PoolQuery>(
+        &self,
+        query: Q,
+        share: Share,
+        work: Duration,
+        entry: Entry,
+    ) -> Reply<Q::Output> {
+        self.calls.run(query, share, work, entry).await
     }
 
     /// The threads for a query of this work.
@@ -120,13 +113,13 @@ impl Pool {
     }
 
     /// The use of each queue.
-    pub(crate) fn usage(&self) -> [QueueUse; 2] {
-        [self.light.queue.usage(), self.heavy.queue.usage()]
+    pub(crate) fn usage(&self) -> [QueueUse; 3] {
+        [&self.light, &self.heavy, &self.calls].map(|class| class.queue.usage())
     }
 
     #[cfg(test)]
-    pub(crate) const fn classes(&self) -> [&PoolClass; 2] {
-        [&self.light, &self.heavy]
+    pub(crate) const fn classes(&self) -> [&PoolClass; 3] {
+        [&self.light, &self.heavy, &self.calls]
     }
 }
 
@@ -152,6 +145,39 @@ impl PoolClass {
                 most: threads,
             },
         }
+    }
+
+    /// Runs a query on one of the threads, when its turn has come.
+    async fn run<Q: PoolQuery>(
+        &self,
+        query: Q,
+        share: Share,
+        work: Duration,
+        entry: Entry,
+    ) -> Reply<Q::Output> {
+        let (reply, mut replied) = oneshot::channel();
+        let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
+        let job = Box::new(QueuedQuery { query, reply });
+        let ticket = self.queue.push(share, cost, job, Instant::now(), entry)?;
+        let _withdrawn = Withdrawn {
+            queue: &self.queue,
+            ticket,
+        };
+        self.wake();
+        let reply = loop {
+            let waited = tokio::time::timeout(QUEUE_WAIT_MAX, &mut replied).await;
+            if let Ok(reply) = waited {
+                break reply;
+            }
+            match self.queue.expire(share, ticket, Instant::now()) {
+                Expiry::Refused(refusal) => return Err(refusal),
+                Expiry::Waits => {}
+                // It runs.
+                Expiry::Gone => break replied.await,
+            }
+        };
+        // A job that is dropped unanswered was cancelled, or the pool has stopped.
+        reply.unwrap_or(Err(QueryError::Cancelled))
     }
 
     /// Has a thread take the next item.

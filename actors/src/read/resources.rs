@@ -50,8 +50,8 @@ impl ReadResources {
 
     /// The use of each queue.
     #[must_use]
-    pub fn queues(&self) -> [QueueUse; 3] {
-        let [light, heavy] = self.pool.usage();
-        [self.admission.turns(), light, heavy]
+    pub fn queues(&self) -> [QueueUse; 4] {
+        let [light, heavy, calls] = self.pool.usage();
+        [self.admission.turns(), light, heavy, calls]
     }
 }

@@ -3,8 +3,8 @@
 use actix::{Addr, Supervisor};
 
 use super::{
-    block_store_actor::BlockStoreActor, log_query_actor::LogQueryActor, proof_actor::ProofActor,
-    resources::ReadResources,
+    block_store_actor::BlockStoreActor, call_actor::CallActor, log_query_actor::LogQueryActor,
+    proof_actor::ProofActor, resources::ReadResources,
 };
 use crate::{
     admission::{AdmissionPermit, CostClass, WorkerAdmission},
@@ -21,6 +21,8 @@ pub struct Worker {
     pub logs: Addr<LogQueryActor>,
     /// State and its proofs.
     pub proofs: Addr<ProofActor>,
+    /// Calls of contracts.
+    pub calls: Addr<CallActor>,
     admission: WorkerAdmission,
     resources: ReadResources,
 }
@@ -41,6 +43,10 @@ impl Worker {
             proofs: Supervisor::start({
                 let resources = resources.clone();
                 move |_| ProofActor::new(resources)
+            }),
+            calls: Supervisor::start({
+                let resources = resources.clone();
+                move |_| CallActor::new(resources)
             }),
             admission: resources.admission.add_worker(),
             resources: resources.clone(),
@@ -117,6 +123,7 @@ mod tests {
     can_panic!(BlockStoreActor, |actor| actor.panics());
     can_panic!(LogQueryActor, |actor| actor.panics());
     can_panic!(ProofActor, |actor| actor.panics());
+    can_panic!(CallActor, |actor| actor.panics());
     can_panic!(PoolActor, |actor| &actor.panics);
 
     async fn check<A>(actor: &Addr<A>)
@@ -147,9 +154,10 @@ mod tests {
         check(&worker.blocks).await;
         check(&worker.logs).await;
         check(&worker.proofs).await;
+        check(&worker.calls).await;
         for class in resources.pool.classes() {
             check(&class.threads).await;
         }
-        assert_eq!(resources.admission.panics().total(), 10);
+        assert_eq!(resources.admission.panics().total(), 14);
     }
 }

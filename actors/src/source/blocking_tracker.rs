@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nearhead_chain::block::Block;
+use nearhead_chain::{block::Block, network::ServedChain};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
@@ -23,14 +23,14 @@ impl BlockingTracker {
     /// [`SourceError::Runtime`]: the system has no resources left.
     pub(super) fn start(
         link: &SourceLink,
-        chain_id: u64,
+        chain: ServedChain,
         first: Arc<Block>,
     ) -> Result<Self, SourceError> {
         let runtime = Builder::new_current_thread()
             .build()
             .map_err(SourceError::Runtime)?;
         Ok(Self {
-            handle: link.start_tracker(chain_id, first),
+            handle: link.start_tracker(chain, first),
             runtime,
         })
     }

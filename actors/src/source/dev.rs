@@ -66,8 +66,8 @@ impl DevChain {
             link.report(SourceEvent::Progress(Progress::Accounts { done, total }));
         };
         let producer = Producer::new(config, options, &mut accounts)?;
-        let chain_id = producer.genesis().without_accounts().config.chain_id;
-        let tracker = BlockingTracker::start(link, chain_id, Arc::clone(producer.head()))?;
+        let chain = producer.spec().clone().into();
+        let tracker = BlockingTracker::start(link, chain, Arc::clone(producer.head()))?;
         Ok(Self {
             producer,
             depths,

@@ -46,8 +46,8 @@ impl Source for FilesSource {
     /// a check; no later block is handed over.
     fn run(self, link: SourceLink) -> Result<(), SourceError> {
         let (importer, first) = self.read_genesis()?;
-        let chain_id = importer.spec().chain_id();
-        let tracker = BlockingTracker::start(&link, chain_id, Arc::clone(&first))?;
+        let chain = importer.spec().clone().into();
+        let tracker = BlockingTracker::start(&link, chain, Arc::clone(&first))?;
         import(&importer, first, &self.chain, &tracker, &link)?;
         tracker.report_readable(&link);
         Ok(())

@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use actix::ArbiterHandle;
 use crossbeam::channel::{Receiver, Sender, TryRecvError};
-use nearhead_chain::block::Block;
+use nearhead_chain::{block::Block, network::ServedChain};
 
 use super::{error::SourceError, event::SourceEvent, tracker_handle::TrackerHandle};
 use crate::{head::Head, head_tracker::HeadTracker};
@@ -38,8 +38,8 @@ pub struct SourceLink {
 
 impl SourceLink {
     /// Starts the head tracker with a window that begins with `first`.
-    pub(crate) fn start_tracker(&self, chain_id: u64, first: Arc<Block>) -> TrackerHandle {
-        let (address, end) = HeadTracker::start(&self.arbiter, self.head.clone(), chain_id, first);
+    pub(crate) fn start_tracker(&self, chain: ServedChain, first: Arc<Block>) -> TrackerHandle {
+        let (address, end) = HeadTracker::start(&self.arbiter, self.head.clone(), chain, first);
         TrackerHandle { address, end }
     }
 

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead_chain::{
     encode::EncodeOptions,
-    network::{ChainSpec, FeeRules, Network},
+    network::{ChainSpec, FeeRules, Network, ServedChain},
     remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
     verify::{HeaderRules, HeaderRulesMode},
@@ -101,6 +101,8 @@ pub struct UpstreamSource {
     fault_reports: mpsc::Receiver<FaultReport>,
     /// The chain, and how many upstreams have to agree.
     chain: FollowedChain,
+    /// The chain, as calls on its state need it.
+    served: ServedChain,
     /// Decides about the head.
     authority: Quorum,
     /// What headers are checked against.
@@ -128,6 +130,7 @@ impl UpstreamSource {
         let opening = OpenedChain::open(&config, &heads, link);
         let OpenedChain {
             chain,
+            served,
             fee_rules,
             rules,
             folder,
@@ -169,6 +172,7 @@ impl UpstreamSource {
             standing,
             fault_reports,
             chain,
+            served,
             authority,
             rules,
         })
@@ -206,13 +210,13 @@ impl Source for UpstreamSource {
             fault_reports,
             standing,
             chain,
+            served,
             authority,
             rules,
             ..
         } = self;
-        let chain_id = chain.chain_id;
         let config = FollowConfig {
-            chain_id,
+            chain_id: chain.chain_id,
             genesis: chain.genesis,
             concurrency,
             seed: u64::from(std::process::id()),
@@ -227,7 +231,7 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
-        let window = TrackerWindow::new(link, chain_id, rules);
+        let window = TrackerWindow::new(link, served, rules);
         let outcome = runtime.block_on(async {
             let follower = Follower::new(upstreams, window, authority, config, handler);
             let following = follower.run(fault_reports, ended);
@@ -286,6 +290,7 @@ fn runtime() -> io::Result<Runtime> {
 /// The chain to follow, with its rules and its folder.
 struct OpenedChain {
     chain: FollowedChain,
+    served: ServedChain,
     fee_rules: FeeRules,
     rules: HeaderRules,
     folder: Option<DataFolder>,
@@ -319,6 +324,10 @@ impl OpenedChain {
             (None, None) => FeeRules::of_chain(chain_id),
         };
         let spec = spec.or_else(|| network.map(ChainSpec::of_network));
+        let served = ServedChain {
+            id: chain_id,
+            spec: spec.clone().map(Arc::new),
+        };
         let rules = HeaderRules::new(config.header_rules, spec)?;
         let folder = open_data(&config.data, identity, is_known)?;
         let chain = FollowedChain {
@@ -332,6 +341,7 @@ impl OpenedChain {
         };
         Ok(Self {
             chain,
+            served,
             fee_rules,
             rules,
             folder,

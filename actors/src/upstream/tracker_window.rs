@@ -10,6 +10,7 @@ use alloy_consensus::Header;
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
+    network::ServedChain,
     verify::{HeaderRefusal, HeaderRules, VerifyError},
     window::{Snapshot, WindowError},
 };
@@ -27,16 +28,16 @@ use crate::{
 /// The window of a head tracker; the first block starts the tracker.
 pub(super) struct TrackerWindow {
     link: SourceLink,
-    chain_id: u64,
+    chain: ServedChain,
     rules: HeaderRules,
     tracker: Option<TrackerHandle>,
 }
 
 impl TrackerWindow {
-    pub(super) const fn new(link: SourceLink, chain_id: u64, rules: HeaderRules) -> Self {
+    pub(super) const fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
         Self {
             link,
-            chain_id,
+            chain,
             rules,
             tracker: None,
         }
@@ -131,7 +132,7 @@ impl HeldWindow for TrackerWindow {
         if self.tracker.is_some() {
             return self.change(ResetHead { first }).await;
         }
-        let tracker = self.link.start_tracker(self.chain_id, first);
+        let tracker = self.link.start_tracker(self.chain.clone(), first);
         self.tracker = Some(tracker.clone());
         // The tracker answers only once the first block is readable.
         self.send(FollowHead).await.map_err(ChangeError::Gone)?;

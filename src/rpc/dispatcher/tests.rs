@@ -35,6 +35,7 @@ fn dispatcher() -> Dispatcher {
         metrics: Metrics::new(crate::rpc::method_names()).unwrap(),
         usage: UsageMeter::default(),
         logs_deadline: Duration::from_secs(1),
+        calls: CallLimits::default(),
         openrpc: Bytes::new(),
     }
 }

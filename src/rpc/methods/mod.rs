@@ -1,6 +1,7 @@
 //! The method handlers: each parses its parameters, sends one typed message, and maps its errors.
 
 pub(crate) mod blocks;
+pub(crate) mod calls;
 pub(crate) mod companion;
 pub(crate) mod fees;
 pub(crate) mod logs;

@@ -16,7 +16,7 @@ use crate::{
     encode::EncodeOptions,
     execute::{ExecuteError, build_block},
     import::{ImportError, Importer},
-    network::SpecError,
+    network::{ChainSpec, SpecError},
     trie::TrieError,
 };
 
@@ -174,6 +174,12 @@ impl Producer {
     #[cfg(test)]
     pub(super) fn signers(&self) -> impl Iterator<Item = alloy_primitives::Address> {
         self.traffic.signers.addresses()
+    }
+
+    /// The chain's rules.
+    #[must_use]
+    pub const fn spec(&self) -> &ChainSpec {
+        self.importer.spec()
     }
 
     /// The newest block.

@@ -10,6 +10,7 @@ pub use block::{ExecuteError, Executed, execute};
 pub use state::StateError;
 
 pub(crate) use block::{BlockTemplate, build_block};
+pub(crate) use state::{ancestor_hash, bytecode};
 
 #[cfg(test)]
 mod tests;

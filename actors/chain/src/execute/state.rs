@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::{
     DatabaseRef,
     bytecode::Bytecode,
@@ -34,16 +34,24 @@ impl ParentState<'_> {
     fn recorded<T, E: Into<StateError>>(&self, read: Result<T, E>) -> Result<T, StateError> {
         read.map_err(|error| self.state_error.get_or_init(|| error.into()).clone())
     }
+}
 
-    fn block_hash(&self, number: u64) -> Option<B256> {
-        match self.parent.number().checked_sub(number)? {
-            0 => Some(self.parent.hash),
-            distance => {
-                let index = usize::try_from(distance - 1).ok()?;
-                self.parent.ancestors.get(index).copied()
-            }
+/// The hash of a block, or of an ancestor of it that BLOCKHASH can name; `None` if it is not held.
+pub(crate) fn ancestor_hash(block: &Block, number: u64) -> Option<B256> {
+    match block.number().checked_sub(number)? {
+        0 => Some(block.hash),
+        distance => {
+            let index = usize::try_from(distance - 1).ok()?;
+            block.ancestors.get(index).copied()
         }
     }
+}
+
+/// Code as the EVM runs it.
+pub(crate) fn bytecode(code: Bytes) -> Bytecode {
+    // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) without being
+    // one.
+    Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code))
 }
 
 /// Why the EVM could not read the state.
@@ -78,9 +86,7 @@ impl DatabaseRef for ParentState<'_> {
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
         let code = self.recorded(self.state.code(&hash))?;
-        // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) without
-        // being one.
-        Ok(Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code)))
+        Ok(bytecode(code))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
@@ -89,7 +95,7 @@ impl DatabaseRef for ParentState<'_> {
 
     /// revm asks only for the 256 blocks before the one that it executes.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        let hash = self.block_hash(number);
+        let hash = ancestor_hash(self.parent, number);
         self.recorded(hash.ok_or(StateError::UnknownAncestor { number }))
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn executor<'a, DB: Database>(
     };
     let mut evm = EthEvmFactory::default().create_evm(database, env);
     if rules.meters_net_gas() {
-        evm = with_net_gas(evm);
+        evm = with_net_gas(evm, false);
     }
     EthBlockExecutor::new(evm, context, rules, Receipts)
 }

@@ -9,6 +9,7 @@
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
 //! | [`FeeRules`] | the next base fee and the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
+//! | [`ServedChain`] | a chain, whose rules may not be known |
 //! | [`Network`] | the networks whose rules are known without a genesis |
 //! | `rules` | the rules of one block |
 //!
@@ -26,13 +27,16 @@ mod known;
 mod net_gas;
 pub(crate) mod receipt;
 mod rules;
+mod served_chain;
 mod spec;
 pub(crate) mod transaction;
 
 pub use fee_rules::{FeeRules, HeaderFees};
 pub use known::Network;
 pub use receipt::{Receipt, with_bloom};
+pub use served_chain::ServedChain;
 pub use spec::{ChainSpec, SpecError};
 pub use transaction::{SenderSource, Transaction, TxType};
 
+pub(crate) use net_gas::with_net_gas;
 pub(crate) use rules::Rules;

@@ -7,7 +7,6 @@ use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
 use revm::{
     bytecode::opcode::SSTORE,
     context_interface::cfg::gas_params::GasId,
-    inspector::NoOpInspector,
     interpreter::{
         Host, Instruction, InstructionContext, InstructionExecResult, InstructionResult,
         InterpreterTypes, instructions::host::sstore_with_gas_accounting,
@@ -22,9 +21,10 @@ const SET_GAS: u64 = 20_000;
 const RESET_GAS: u64 = 5_000;
 
 /// Gives an EVM of Petersburg the SSTORE of Constantinople.
-pub(super) fn with_net_gas<DB: Database>(
-    evm: EthEvm<DB, NoOpInspector, PrecompilesMap>,
-) -> EthEvm<DB, NoOpInspector, PrecompilesMap> {
+pub(crate) fn with_net_gas<DB: Database, I>(
+    evm: EthEvm<DB, I, PrecompilesMap>,
+    inspects: bool,
+) -> EthEvm<DB, I, PrecompilesMap> {
     let mut evm = evm.into_inner();
     evm.ctx.cfg.gas_params.override_gas([
         (GasId::sstore_static(), NO_CHANGE_GAS),
@@ -41,7 +41,7 @@ pub(super) fn with_net_gas<DB: Database>(
     ]);
     evm.instruction
         .insert_instruction(SSTORE, Instruction::new(sstore), 0);
-    EthEvm::new(evm, false)
+    EthEvm::new(evm, inspects)
 }
 
 fn sstore<W: InterpreterTypes, H: Host + ?Sized>(

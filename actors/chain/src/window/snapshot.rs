@@ -9,7 +9,7 @@ use super::{
     limits::WINDOW_BLOCKS,
     transactions::TransactionIndex,
 };
-use crate::block::Block;
+use crate::{block::Block, network::ServedChain};
 
 /// A consistent, immutable state of the window: what a request, and every item of a batch, reads.
 ///
@@ -23,7 +23,7 @@ use crate::block::Block;
 /// | bounds of a log query | [`Self::resolve`], then [`Self::range`] |
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    pub(super) chain_id: u64,
+    pub(super) chain: ServedChain,
     pub(super) version: u64,
     /// Oldest first, numbers without a gap; never empty.
     pub(super) canonical: Vec<Arc<Block>>,
@@ -52,7 +52,13 @@ impl Snapshot {
     /// The chain id (EIP-155).
     #[must_use]
     pub const fn chain_id(&self) -> u64 {
-        self.chain_id
+        self.chain.id
+    }
+
+    /// The chain.
+    #[must_use]
+    pub const fn chain(&self) -> &ServedChain {
+        &self.chain
     }
 
     /// A number that grows with every change of the window.

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     block::Block,
     fees::{suggested_tip, suggested_tips},
+    network::ServedChain,
 };
 
 /// The owner of the latest blocks; others read its [`Self::snapshot`].
@@ -57,13 +58,17 @@ impl Window {
     /// A window that begins with `first`: the genesis, or an upstream's head, whose ancestors
     /// follow. It has the default [`WindowLimits`].
     #[must_use]
-    pub fn new(chain_id: u64, first: Arc<Block>) -> Self {
-        Self::with_limits(chain_id, first, WindowLimits::default())
+    pub fn new(chain: impl Into<ServedChain>, first: Arc<Block>) -> Self {
+        Self::with_limits(chain, first, WindowLimits::default())
     }
 
     /// [`Self::new`] with other limits.
     #[must_use]
-    pub fn with_limits(chain_id: u64, first: Arc<Block>, limits: WindowLimits) -> Self {
+    pub fn with_limits(
+        chain: impl Into<ServedChain>,
+        first: Arc<Block>,
+        limits: WindowLimits,
+    ) -> Self {
         let bytes = HeldBytes {
             canonical: first.bytes(),
             replaced: 0,
@@ -73,7 +78,7 @@ impl Window {
         transactions.index_pending();
         Self {
             snapshot: Arc::new(Snapshot {
-                chain_id,
+                chain: chain.into(),
                 version: 0,
                 held: [(first.hash, Arc::clone(&first))].into_iter().collect(),
                 transactions,
@@ -239,7 +244,7 @@ impl Window {
         let kept = self.irreversible;
         let before = Arc::clone(&self.snapshot);
         let applied = vec![Arc::clone(&first)];
-        *self = Self::with_limits(before.chain_id, first, self.limits);
+        *self = Self::with_limits(before.chain.clone(), first, self.limits);
         self.irreversible = kept;
         let snapshot = Arc::make_mut(&mut self.snapshot);
         snapshot.version = before.version + 1;

@@ -1,0 +1,186 @@
+//! The accounts and slots that a call reads.
+//!
+//! Source: go-ethereum 1.17.4, `eth/tracers/logger/access_list_tracer.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_primitives::{Address, B256, U256};
+use revm::{
+    Inspector,
+    bytecode::opcode,
+    interpreter::{
+        Interpreter,
+        interpreter_types::{InputsTr, Jumps},
+    },
+    precompile::{PrecompileSpecId, Precompiles},
+};
+
+use super::{error::CallError, run::CallRunner};
+use crate::{encode::writer::JsonWriter, json::Json};
+
+/// Runs until the list no longer changes: what a call reads may depend on the gas that it has left.
+const RUNS_MAX: usize = 16;
+
+/// What a call reads, and what it uses with that list (eth_createAccessList).
+#[derive(Debug)]
+pub struct CallAccessList {
+    /// Accounts with their slots, both ascending.
+    pub access_list: AccessList,
+    /// Gas that the call used.
+    pub gas_used: u64,
+    /// Why the call failed, if it did.
+    pub error: Option<CallError>,
+}
+
+impl CallAccessList {
+    /// `{"accessList":[…],"error":…,"gasUsed":…}`, with an error only if the call failed.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let items = &self.access_list.0;
+        let slots: usize = items.iter().map(|item| item.storage_keys.len()).sum();
+        let mut w = JsonWriter::with_capacity(128 + 96 * items.len() + 72 * slots);
+        w.raw("{");
+        w.member("accessList").array(items, |w, item| {
+            w.raw("{");
+            w.member("address").data(item.address.as_slice());
+            w.member("storageKeys")
+                .array(&item.storage_keys, |w, slot| {
+                    w.data(slot.as_slice());
+                });
+            w.raw("}");
+        });
+        if let Some(error) = &self.error {
+            // The EVM's words have nothing that JSON escapes.
+            w.member("error").raw(format!("{:?}", error.end()));
+        }
+        w.member("gasUsed").number(self.gas_used);
+        w.raw("}");
+        Json::own(w.finish())
+    }
+}
+
+impl CallRunner<'_> {
+    /// The access list of the call, or any [`CallError`] but those that end a call while it runs.
+    /// And the gas that all runs used.
+    pub fn access_list(&self) -> (Result<CallAccessList, CallError>, u64) {
+        let mut spent = 0;
+        let list = self.find_access_list(&mut spent);
+        (list, spent)
+    }
+
+    fn find_access_list(&self, spent: &mut u64) -> Result<CallAccessList, CallError> {
+        let excluded = self.excluded()?;
+        let own = self.call.request.access_list.clone().unwrap_or_default();
+        let mut list = Accesses::of(&own, &excluded);
+        let mut runs = 1;
+        loop {
+            let access_list = list.clone().into_list();
+            let mut accesses = Accesses::of(&access_list, &excluded);
+            let ran = self.inspect(self.gas_limit(), access_list.clone(), &mut accesses)?;
+            *spent = spent.saturating_add(ran.gas_most);
+            if accesses.slots == list.slots || runs == RUNS_MAX {
+                return Ok(CallAccessList {
+                    access_list,
+                    gas_used: ran.gas_used,
+                    error: ran.output.err(),
+                });
+            }
+            list = accesses;
+            runs += 1;
+        }
+    }
+
+    /// Accounts that are paid for in any case.
+    fn excluded(&self) -> Result<BTreeSet<Address>, CallError> {
+        let request = &self.call.request;
+        let created = match request.to {
+            Some(to) => to,
+            None => request.from.create(self.nonce()?),
+        };
+        let spec = PrecompileSpecId::from_spec_id(self.environment.evm.cfg_env.spec);
+        let mut excluded: BTreeSet<Address> = Precompiles::new(spec).addresses().copied().collect();
+        excluded.extend([request.from, created]);
+        let authorizations = request.authorizations.iter().flatten();
+        excluded.extend(authorizations.filter_map(|signed| signed.recover_authority().ok()));
+        Ok(excluded)
+    }
+}
+
+/// Notes what is read.
+#[derive(Clone, Debug)]
+struct Accesses<'a> {
+    slots: BTreeMap<Address, BTreeSet<U256>>,
+    excluded: &'a BTreeSet<Address>,
+}
+
+impl<'a> Accesses<'a> {
+    /// What a list has.
+    fn of(list: &AccessList, excluded: &'a BTreeSet<Address>) -> Self {
+        let mut accesses = Self {
+            slots: BTreeMap::new(),
+            excluded,
+        };
+        for item in &list.0 {
+            accesses.account(item.address);
+            for slot in &item.storage_keys {
+                accesses.slot(item.address, (*slot).into());
+            }
+        }
+        accesses
+    }
+
+    fn account(&mut self, address: Address) {
+        if !self.excluded.contains(&address) {
+            self.slots.entry(address).or_default();
+        }
+    }
+
+    fn slot(&mut self, address: Address, slot: U256) {
+        self.slots.entry(address).or_default().insert(slot);
+    }
+
+    fn into_list(self) -> AccessList {
+        let items = self
+            .slots
+            .into_iter()
+            .map(|(address, slots)| AccessListItem {
+                address,
+                storage_keys: slots.into_iter().map(B256::from).collect(),
+            });
+        AccessList(items.collect())
+    }
+}
+
+impl<C> Inspector<C> for Accesses<'_> {
+    fn step(&mut self, interpreter: &mut Interpreter, _: &mut C) {
+        let word = |place| interpreter.stack.peek(place).ok();
+        match interpreter.bytecode.opcode() {
+            opcode::SLOAD | opcode::SSTORE => {
+                if let Some(slot) = word(0) {
+                    self.slot(interpreter.input.target_address(), slot);
+                }
+            }
+            opcode::EXTCODECOPY
+            | opcode::EXTCODEHASH
+            | opcode::EXTCODESIZE
+            | opcode::BALANCE
+            | opcode::SELFDESTRUCT => {
+                if let Some(word) = word(0) {
+                    self.account(Address::from_word(word.into()));
+                }
+            }
+            opcode::CALL | opcode::CALLCODE | opcode::DELEGATECALL | opcode::STATICCALL => {
+                // All of their operands must be there.
+                let operands = match interpreter.bytecode.opcode() {
+                    opcode::CALL | opcode::CALLCODE => 7,
+                    _ => 6,
+                };
+                if let (Some(word), Some(_)) = (word(1), word(operands - 1)) {
+                    self.account(Address::from_word(word.into()));
+                }
+            }
+            _ => {}
+        }
+    }
+}

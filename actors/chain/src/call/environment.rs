@@ -1,0 +1,134 @@
+//! Block and transaction as the EVM sees them.
+
+use alloy_consensus::Header;
+use alloy_evm::EvmEnv;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, TxKind};
+use revm::{context::TxEnv, context_interface::block::BlobExcessGasAndPrice};
+
+use super::{
+    error::CallError,
+    request::{BlockOverrides, Call, CallRequest, GasPrice},
+};
+use crate::{block::Block, network::ServedChain};
+
+/// Bytes of memory that one contract of a call may use, and those that it calls: as much as some 45
+/// million gas pay for.
+const MEMORY_BYTES_MAX: u64 = 16 << 20;
+
+/// The block of a call, and the rules there.
+#[derive(Debug)]
+pub(super) struct Environment {
+    /// Block and rules.
+    pub(super) evm: EvmEnv,
+    /// Whether SSTORE is metered as in Constantinople.
+    pub(super) meters_net_gas: bool,
+    /// Most gas of a transaction (EIP-7825), which a call may exceed and an estimate may not.
+    pub(super) transaction_gas_max: Option<u64>,
+    /// Precompiled contracts that are elsewhere: from, to.
+    pub(super) moved_precompiles: Vec<(Address, Address)>,
+}
+
+impl Environment {
+    /// The environment of a call on the state after `block`.
+    ///
+    /// # Errors
+    /// [`CallError::OtherRules`].
+    pub(super) fn new(chain: &ServedChain, block: &Block, call: &Call) -> Result<Self, CallError> {
+        let spec = chain.spec.as_ref().ok_or(CallError::OtherRules)?;
+        let header = overridden(&block.header, &call.block);
+        let is_merged = block.header.difficulty.is_zero();
+        let rules = spec.rules(header.number, header.timestamp, is_merged);
+        if rules.has(EthereumHardfork::Amsterdam) {
+            return Err(CallError::OtherRules);
+        }
+        let mut evm = EvmEnv::for_eth_block(&header, rules, chain.id, rules.blob_params());
+        let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
+        let blob_gas_price = match call.request.max_fee_per_blob_gas.unwrap_or_default() {
+            // Who offers nothing for blobs pays nothing.
+            0 if call.request.blob_hashes.is_some() => Some(0),
+            _ => call.block.blob_gas_price,
+        };
+        if let (Some(gas), Some(blob_gasprice)) = (blob_gas.as_mut(), blob_gas_price) {
+            *gas = BlobExcessGasAndPrice {
+                blob_gasprice,
+                ..*gas
+            };
+        }
+        let is_free = call.request.price.is_free();
+        if is_free {
+            evm.block_env.basefee = 0;
+        }
+        let config = &mut evm.cfg_env;
+        config.disable_nonce_check = true;
+        config.disable_eip3607 = true;
+        config.disable_block_gas_limit = true;
+        // No account of a proposer is read that gets nothing.
+        config.disable_fee_charge = is_free;
+        config.memory_limit = MEMORY_BYTES_MAX;
+        config.tx_gas_limit_cap = Some(u64::MAX);
+        config.tx_chain_id_check = false;
+        let moved = call.accounts.iter();
+        let moved = moved.filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));
+        Ok(Self {
+            evm,
+            meters_net_gas: rules.meters_net_gas(),
+            transaction_gas_max: rules
+                .has(EthereumHardfork::Osaka)
+                .then_some(revm::primitives::eip7825::TX_GAS_LIMIT_CAP),
+            moved_precompiles: moved.collect(),
+        })
+    }
+}
+
+fn overridden(header: &Header, overrides: &BlockOverrides) -> Header {
+    Header {
+        number: overrides.number.unwrap_or(header.number),
+        timestamp: overrides.timestamp.unwrap_or(header.timestamp),
+        gas_limit: overrides.gas_limit.unwrap_or(header.gas_limit),
+        beneficiary: overrides.beneficiary.unwrap_or(header.beneficiary),
+        mix_hash: overrides.prev_randao.unwrap_or(header.mix_hash),
+        difficulty: overrides.difficulty.unwrap_or(header.difficulty),
+        base_fee_per_gas: overrides.base_fee.or(header.base_fee_per_gas),
+        ..header.clone()
+    }
+}
+
+impl CallRequest {
+    /// The transaction that the EVM runs, with this limit of gas.
+    pub(super) fn transaction(&self, gas: u64) -> TxEnv {
+        let is_capped = matches!(self.price, GasPrice::Capped { .. });
+        let tx_type = if self.authorizations.is_some() {
+            4
+        } else if self.blob_hashes.is_some() {
+            3
+        } else if is_capped {
+            2
+        } else {
+            u8::from(self.access_list.is_some())
+        };
+        let tip = match self.price {
+            GasPrice::Free => 0,
+            GasPrice::Fixed(price) => price,
+            GasPrice::Capped { tip, .. } => tip,
+        };
+        let mut transaction = TxEnv {
+            tx_type,
+            caller: self.from,
+            gas_limit: gas,
+            gas_price: self.price.most(),
+            kind: self.to.map_or(TxKind::Create, TxKind::Call),
+            value: self.value,
+            data: self.input.clone(),
+            nonce: 0,
+            chain_id: None,
+            access_list: self.access_list.clone().unwrap_or_default(),
+            gas_priority_fee: (tx_type >= 2).then_some(tip),
+            blob_hashes: self.blob_hashes.clone().unwrap_or_default(),
+            max_fee_per_blob_gas: self.max_fee_per_blob_gas.unwrap_or_default(),
+            authorization_list: Vec::new(),
+        };
+        transaction.set_signed_authorization(self.authorizations.clone().unwrap_or_default());
+        transaction
+    }
+}

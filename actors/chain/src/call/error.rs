@@ -1,0 +1,115 @@
+//! Why a call has no result, in geth's words: clients tell errors by them.
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    context::BlockEnv,
+    context_interface::result::{HaltReason, InvalidTransaction},
+};
+
+use super::{request::CallRequest, revert::revert_reason};
+use crate::execute::StateError;
+
+/// Accounts and slots that are not held, and were read.
+pub type MissingState = Vec<(Address, Vec<U256>)>;
+
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The contract reverted, with this data.
+    #[error("{}", revert_reason(.0).map_or("execution reverted".to_owned(), |reason| format!("execution reverted: {reason}")))]
+    Reverted(Bytes),
+    /// The EVM ended the call.
+    #[error("{0}")]
+    Halted(Box<str>),
+    /// The call cannot begin, or says what is not supported.
+    #[error("{0}")]
+    Invalid(Box<str>),
+    /// The chain's rules are not known here, or cannot be executed.
+    #[error("the chain's rules are not known, calls are not run")]
+    OtherRules,
+    /// The state is held in part, and lacks this.
+    #[error("state is missing")]
+    Missing(MissingState),
+    /// The state cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Nobody waits for the result any more.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl CallError {
+    /// How the call ended, without what the contract said.
+    #[must_use]
+    pub fn end(&self) -> String {
+        match self {
+            Self::Reverted(_) => "execution reverted".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into().into())
+    }
+
+    /// A call that the EVM refuses to begin.
+    pub(super) fn refused(
+        error: &InvalidTransaction,
+        request: &CallRequest,
+        gas: u64,
+        block: &BlockEnv,
+    ) -> Self {
+        let from = request.from;
+        let reason = match error {
+            InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, .. } => {
+                format!("intrinsic gas too low: have {gas}, want {initial_gas}")
+            }
+            InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, .. } => {
+                format!("insufficient gas for floor data gas cost: have {gas}, want {gas_floor}")
+            }
+            InvalidTransaction::LackOfFundForMaxFee { fee, balance } => format!(
+                "insufficient funds for gas * price + value: address {from} have {balance} want {fee}"
+            ),
+            InvalidTransaction::GasPriceLessThanBasefee => format!(
+                "max fee per gas less than block base fee: address {from}, maxFeePerGas: {}, baseFee: {}",
+                request.price.most(),
+                block.basefee
+            ),
+            InvalidTransaction::CreateInitCodeSizeLimit => format!(
+                "max initcode size exceeded: code size {} limit 49152",
+                request.input.len()
+            ),
+            InvalidTransaction::EmptyBlobs => "blob transaction missing blob hashes".to_owned(),
+            InvalidTransaction::BlobCreateTransaction => {
+                "blob transaction of type create".to_owned()
+            }
+            other => other.to_string(),
+        };
+        Self::invalid(format!("err: {reason} (supplied gas {gas})"))
+    }
+
+    /// A call that the EVM ended.
+    pub(super) fn halted(reason: &HaltReason) -> Self {
+        let message = match reason {
+            HaltReason::OutOfGas(_) => "out of gas",
+            HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode",
+            HaltReason::InvalidFEOpcode => "invalid opcode: INVALID",
+            HaltReason::InvalidJump => "invalid jump destination",
+            HaltReason::StackOverflow => "stack limit reached 1024 (1023)",
+            HaltReason::OutOfOffset => "return data out of bounds",
+            HaltReason::CreateCollision => "contract address collision",
+            HaltReason::NonceOverflow => "nonce uint64 overflow",
+            HaltReason::CreateContractSizeLimit => "max code size exceeded",
+            HaltReason::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
+            HaltReason::StateChangeDuringStaticCall => "write protection",
+            HaltReason::CallTooDeep => "max call depth exceeded",
+            other => return Self::Halted(other.to_string().into()),
+        };
+        Self::Halted(message.into())
+    }
+
+    /// Whether more gas could have helped.
+    pub(super) fn is_out_of_gas(&self) -> bool {
+        matches!(self, Self::Halted(message) if &**message == "out of gas")
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs a call.
+
+use alloy_eips::eip2930::AccessList;
+use alloy_evm::{
+    Evm,
+    eth::{EthEvmBuilder, EthEvmContext},
+};
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    DatabaseRef, Inspector,
+    context_interface::result::{EVMError, ExecutionResult},
+    database_interface::WrapDatabaseRef,
+    inspector::NoOpInspector,
+    state::AccountInfo,
+};
+
+use super::{
+    environment::Environment,
+    error::CallError,
+    request::Call,
+    view::CallState,
+    watch::{Watch, watched},
+};
+use crate::{
+    block::Block,
+    log_search::Cancellation,
+    network::{ServedChain, with_net_gas},
+    trie::State,
+};
+
+/// What runs a call on the state after a block.
+#[derive(Debug)]
+pub struct CallRunner<'a> {
+    pub(super) environment: Environment,
+    pub(super) block: &'a Block,
+    pub(super) state: &'a State,
+    pub(super) call: &'a Call,
+    cancel: &'a Cancellation,
+}
+
+/// The context of a call's EVM.
+pub(super) type CallContext<'a> = EthEvmContext<WrapDatabaseRef<&'a CallState<'a>>>;
+
+/// A call that was run to its end.
+#[derive(Debug)]
+pub(super) struct Ran {
+    /// The output, or why there is none: [`CallError::Reverted`] or [`CallError::Halted`].
+    pub(super) output: Result<Bytes, CallError>,
+    /// Gas that it used, without what was given back.
+    pub(super) gas_used: u64,
+    /// Gas that it used before some was given back.
+    pub(super) gas_most: u64,
+}
+
+impl<'a> CallRunner<'a> {
+    /// A runner of a call on `state`, which is that after `block`.
+    ///
+    /// # Errors
+    /// [`CallError::OtherRules`].
+    pub fn new(
+        chain: &ServedChain,
+        block: &'a Block,
+        state: &'a State,
+        call: &'a Call,
+        cancel: &'a Cancellation,
+    ) -> Result<Self, CallError> {
+        Ok(Self {
+            environment: Environment::new(chain, block, call)?,
+            block,
+            state,
+            call,
+            cancel,
+        })
+    }
+
+    /// The output of the call (eth_call), or any [`CallError`]; and the gas that the run used.
+    pub fn call(&self) -> (Result<Bytes, CallError>, u64) {
+        match self.run(self.gas_limit()) {
+            Ok(ran) => (ran.output, ran.gas_most),
+            Err(error) => (Err(error), 0),
+        }
+    }
+
+    /// The gas that the call may use.
+    pub(super) fn gas_limit(&self) -> u64 {
+        let gas = self.call.request.gas.unwrap_or(u64::MAX);
+        gas.min(self.call.gas_max)
+    }
+
+    /// Runs the call with this limit of gas.
+    pub(super) fn run(&self, gas: u64) -> Result<Ran, CallError> {
+        self.inspected(gas, None, NoOpInspector, false)
+    }
+
+    /// Runs the call under an inspector, with another access list.
+    pub(super) fn inspect<I>(
+        &self,
+        gas: u64,
+        access_list: AccessList,
+        inspector: I,
+    ) -> Result<Ran, CallError>
+    where
+        I: for<'b> Inspector<CallContext<'b>>,
+    {
+        self.inspected(gas, Some(access_list), inspector, true)
+    }
+
+    /// Balance of the sender.
+    pub(super) fn balance(&self) -> Result<U256, CallError> {
+        Ok(self.account(self.call.request.from)?.balance)
+    }
+
+    /// Nonce of the sender.
+    pub(super) fn nonce(&self) -> Result<u64, CallError> {
+        Ok(self.account(self.call.request.from)?.nonce)
+    }
+
+    /// Whether what is called has code.
+    pub(super) fn calls_code(&self) -> Result<bool, CallError> {
+        match self.call.request.to {
+            Some(to) => Ok(!self.account(to)?.is_empty_code_hash()),
+            None => Ok(true),
+        }
+    }
+
+    fn account(&self, address: Address) -> Result<AccountInfo, CallError> {
+        let state = CallState::new(self.state, self.block, &self.call.accounts);
+        let account = state.basic_ref(address);
+        state.check()?;
+        Ok(account?.unwrap_or_default())
+    }
+
+    fn inspected<I>(
+        &self,
+        gas: u64,
+        access_list: Option<AccessList>,
+        inspector: I,
+        inspects: bool,
+    ) -> Result<Ran, CallError>
+    where
+        I: for<'b> Inspector<CallContext<'b>>,
+    {
+        let state = CallState::new(self.state, self.block, &self.call.accounts);
+        let builder = EthEvmBuilder::new(WrapDatabaseRef(&state), self.environment.evm.clone());
+        let mut evm = builder.inspector(inspector).set_inspect(inspects).build();
+        if self.environment.meters_net_gas {
+            evm = with_net_gas(evm, inspects);
+        }
+        let mut evm = watched(evm, inspects);
+        let moved = self.environment.moved_precompiles.iter().copied();
+        let moved = evm.precompiles_mut().move_precompiles(moved);
+        moved.map_err(|error| CallError::invalid(error.to_string()))?;
+        let mut transaction = self.call.request.transaction(gas);
+        if let Some(access_list) = access_list {
+            transaction.access_list = access_list;
+            transaction.tx_type = transaction.tx_type.max(1);
+        }
+        let watch = Watch::new(self.cancel);
+        let result = evm.transact_raw(transaction);
+        drop(watch);
+        if self.cancel.is_cancelled() {
+            return Err(CallError::Cancelled);
+        }
+        state.check()?;
+        match result {
+            Ok(outcome) => Ok(Ran::of(outcome.result)),
+            Err(EVMError::Database(error)) => Err(error.into()),
+            Err(EVMError::Transaction(error)) => {
+                let block = &self.environment.evm.block_env;
+                Err(CallError::refused(&error, &self.call.request, gas, block))
+            }
+            Err(other) => Err(CallError::invalid(format!("err: {other}"))),
+        }
+    }
+}
+
+impl Ran {
+    fn of(result: ExecutionResult) -> Self {
+        let gas = *result.gas();
+        Self {
+            output: match result {
+                ExecutionResult::Success { output, .. } => Ok(output.into_data()),
+                ExecutionResult::Revert { output, .. } => Err(CallError::Reverted(output)),
+                ExecutionResult::Halt { reason, .. } => Err(CallError::halted(&reason)),
+            },
+            gas_used: gas.tx_gas_used(),
+            gas_most: gas.total_gas_spent().max(gas.floor_gas()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The state as a call's EVM reads it.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+};
+
+use alloy_primitives::{Address, B256, U256, keccak256, map::B256Map};
+use revm::{DatabaseRef, bytecode::Bytecode, state::AccountInfo};
+
+use super::{
+    error::{CallError, MissingState},
+    request::{StateOverrides, StorageOverride},
+};
+use crate::{
+    block::Block,
+    execute::{StateError, ancestor_hash, bytecode},
+    trie::{State, TrieError},
+};
+
+/// The state after a block, with what a call overrides. What is not held is read as empty, and
+/// noted.
+#[derive(Debug)]
+pub(super) struct CallState<'a> {
+    state: &'a State,
+    block: &'a Block,
+    overrides: &'a StateOverrides,
+    /// Whose code each hash is: code is read by hash, and fetched by account.
+    owners: RefCell<B256Map<Address>>,
+    missing: RefCell<BTreeMap<Address, BTreeSet<U256>>>,
+    /// The first error, which the EVM hides behind its own.
+    error: OnceCell<StateError>,
+}
+
+impl<'a> CallState<'a> {
+    pub(super) fn new(state: &'a State, block: &'a Block, overrides: &'a StateOverrides) -> Self {
+        Self {
+            state,
+            block,
+            overrides,
+            owners: RefCell::default(),
+            missing: RefCell::default(),
+            error: OnceCell::new(),
+        }
+    }
+
+    /// Nothing, if all that was read is held.
+    ///
+    /// # Errors
+    /// [`CallError::State`], [`CallError::Missing`].
+    pub(super) fn check(&self) -> Result<(), CallError> {
+        if let Some(error) = self.error.get() {
+            return Err(error.clone().into());
+        }
+        let missing = self.missing.borrow();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing = missing.iter();
+        let missing: MissingState = missing
+            .map(|(address, slots)| (*address, slots.iter().copied().collect()))
+            .collect();
+        Err(CallError::Missing(missing))
+    }
+
+    /// What was read; the default for what is not held, which `note` notes.
+    fn read<T: Default>(
+        &self,
+        read: Result<T, TrieError>,
+        note: impl FnOnce(),
+    ) -> Result<T, StateError> {
+        match read {
+            Ok(value) => Ok(value),
+            Err(TrieError::MissingNode { .. } | TrieError::MissingCode { .. }) => {
+                note();
+                Ok(T::default())
+            }
+            Err(error) => Err(self.failed(error.into())),
+        }
+    }
+
+    fn failed(&self, error: StateError) -> StateError {
+        self.error.get_or_init(|| error).clone()
+    }
+
+    fn note(&self, address: Address, slot: Option<U256>) {
+        let mut missing = self.missing.borrow_mut();
+        missing.entry(address).or_default().extend(slot);
+    }
+}
+
+impl DatabaseRef for CallState<'_> {
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        let account = self.state.account(&address);
+        let account = self.read(account, || self.note(address, None))?;
+        let account = account.map(|account| AccountInfo {
+            balance: account.balance,
+            nonce: account.nonce,
+            code_hash: account.code_hash,
+            account_id: None,
+            code: None,
+        });
+        if let Some(account) = &account {
+            self.owners.borrow_mut().insert(account.code_hash, address);
+        }
+        let Some(overrides) = self.overrides.get(&address) else {
+            return Ok(account);
+        };
+        let mut account = account.unwrap_or_default();
+        account.balance = overrides.balance.unwrap_or(account.balance);
+        account.nonce = overrides.nonce.unwrap_or(account.nonce);
+        if let Some(code) = &overrides.code {
+            account.code_hash = keccak256(code);
+            account.code = Some(bytecode(code.clone()));
+        }
+        Ok(Some(account))
+    }
+
+    fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
+        let owner = self.owners.borrow().get(&hash).copied();
+        let code = match (self.state.code(&hash), owner) {
+            // Nobody could be asked for it.
+            (Err(error), None) => return Err(self.failed(error.into())),
+            (code, owner) => self.read(code, || self.note(owner.unwrap_or_default(), None))?,
+        };
+        Ok(bytecode(code))
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
+        let overrides = self.overrides.get(&address);
+        match overrides.map(|account| &account.storage) {
+            Some(StorageOverride::Whole(slots)) => {
+                return Ok(slots.get(&slot).copied().unwrap_or_default());
+            }
+            Some(StorageOverride::Slots(slots)) if slots.contains_key(&slot) => {
+                return Ok(slots[&slot]);
+            }
+            _ => {}
+        }
+        let value = self.state.storage(&address, slot);
+        self.read(value, || self.note(address, Some(slot)))
+    }
+
+    /// Zero for blocks that a call's own number puts before it, and that are not there yet.
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
+        if number > self.block.number() {
+            return Ok(B256::ZERO);
+        }
+        let hash = ancestor_hash(self.block, number);
+        hash.ok_or_else(|| self.failed(StateError::UnknownAncestor { number }))
+    }
+}

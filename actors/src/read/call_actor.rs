@@ -1,0 +1,171 @@
+//! Calls of contracts: run by the EVM on the state after a block, off the workers.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::{Actor, Context, Handler, Supervised};
+use nearhead_chain::{
+    block::Block,
+    call::{CallError, CallRunner},
+    log_search::Cancellation,
+    trie::State,
+};
+
+use super::{
+    now_or_later::NowOrLater,
+    pool::{Pool, PoolQuery},
+    resources::ReadResources,
+};
+use crate::{
+    admission::{Entry, MAILBOX_CAPACITY},
+    messages::{CallKind, CallReply, Called, QueryError, Reply, RunCall},
+    upstream::BlockRef,
+};
+
+/// Time that a call is estimated to take; a tenant is charged for what it has taken.
+const CALL_WORK: Duration = Duration::from_micros(200);
+
+/// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
+/// two to four.
+const FETCHES_MAX: usize = 64;
+
+/// Runs calls; one on every worker's arbiter. Every call runs on a thread of the pool.
+///
+/// If a block's state is held in part, what a call lacks is fetched and the call is run again.
+#[derive(Debug)]
+pub struct CallActor {
+    resources: ReadResources,
+}
+
+impl CallActor {
+    pub(crate) const fn new(resources: ReadResources) -> Self {
+        Self { resources }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn panics(&self) -> &crate::admission::Panics {
+        self.resources.admission.panics()
+    }
+}
+
+impl Actor for CallActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
+}
+
+impl Supervised for CallActor {}
+
+impl Handler<RunCall> for CallActor {
+    type Result = NowOrLater<CallReply>;
+
+    fn handle(&mut self, call: RunCall, _: &mut Context<Self>) -> Self::Result {
+        let resources = self.resources.clone();
+        NowOrLater::later(async move {
+            let (cancel, deadline) = (call.cancel.clone(), call.deadline);
+            let panics = resources.admission.panics();
+            let run = panics.catch_async(run(&resources, call));
+            match tokio::time::timeout_at(deadline.into(), run).await {
+                Ok(reply) => reply.unwrap_or(Err(QueryError::Panicked)),
+                Err(_) => {
+                    cancel.cancel();
+                    Err(QueryError::Timeout)
+                }
+            }
+        })
+    }
+}
+
+/// Runs a call, and fetches what it lacks, until it lacks nothing.
+async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
+    let block = Arc::clone(call.snapshot.resolve_id(call.at)?);
+    let number = block.number();
+    let state = block.state.as_ref().ok_or(QueryError::NoState { number })?;
+    let state = Arc::clone(state);
+    let place = BlockRef {
+        hash: block.hash,
+        number,
+        state: Arc::clone(&state),
+    };
+    let share = call.budget.share();
+    let budget = call.budget.clone();
+    let query = PlacedCall {
+        call: Arc::new(call),
+        block,
+        state,
+    };
+    let pool: &Pool = &resources.pool;
+    let mut reply = pool
+        .run_call(query.clone(), share, CALL_WORK, Entry::New)
+        .await?;
+    for _ in 0..FETCHES_MAX {
+        let Err(CallError::Missing(missing)) = &reply.result else {
+            return Ok(reply);
+        };
+        let Some(source) = &resources.state else {
+            tracing::error!(number, "the state of a held block is not whole");
+            return Err(QueryError::NoState { number });
+        };
+        source
+            .complete(&resources.admission.remote, &budget, &place, missing, true)
+            .await?;
+        // The calls to upstreams are paid for: it is not refused any more.
+        reply = pool
+            .run_call(query.clone(), share, CALL_WORK, Entry::Again)
+            .await?;
+    }
+    match &reply.result {
+        Err(CallError::Missing(_)) => Err(QueryError::TooManyFetches { most: FETCHES_MAX }),
+        _ => Ok(reply),
+    }
+}
+
+/// A call at its block.
+#[derive(Clone)]
+struct PlacedCall {
+    call: Arc<RunCall>,
+    block: Arc<Block>,
+    state: Arc<State>,
+}
+
+impl PoolQuery for PlacedCall {
+    type Output = CallReply;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.call.cancel
+    }
+
+    fn run(&self) -> Reply<CallReply> {
+        let Self { call, block, state } = self;
+        let chain = call.snapshot.chain();
+        let runner = CallRunner::new(chain, block, state, &call.call, &call.cancel);
+        let runner = match runner {
+            Ok(runner) => runner,
+            Err(error) => {
+                return Ok(CallReply {
+                    result: Err(error),
+                    gas: 0,
+                });
+            }
+        };
+        let (result, gas) = match call.kind {
+            CallKind::Output => {
+                let (output, gas) = runner.call();
+                (output.map(Called::Output), gas)
+            }
+            CallKind::Gas => {
+                let (estimate, gas) = runner.estimate();
+                (estimate.map(Called::Gas), gas)
+            }
+            CallKind::AccessList => {
+                let (list, gas) = runner.access_list();
+                (list.map(Called::AccessList), gas)
+            }
+        };
+        match result {
+            Err(CallError::Cancelled) => Err(QueryError::Cancelled),
+            result => Ok(CallReply { result, gas }),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Calls of contracts.
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::Bytes;
+use nearhead_actors::{
+    messages::{CallKind, Called, RunCall},
+    read::ask,
+};
+use nearhead_chain::{
+    call::{BlockOverrides, Call, CallRequest, StateOverrides},
+    encode::value,
+    json::Json,
+    window::BlockId,
+};
+
+use crate::rpc::{
+    call_params,
+    cancel_on_drop::CancelOnDrop,
+    context::{MethodResult, RequestContext},
+    error::{QuerySubject, RpcError},
+    params::{self, LATEST, Params},
+};
+
+/// What a call would return.
+pub(crate) async fn call(context: &RequestContext<'_>, mut params: Params<'_>) -> MethodResult {
+    let request = params.required(call_params::request)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
+    let block = params.optional(BlockOverrides::default(), call_params::block)?;
+    params.finish()?;
+    let output = run(context, at, request, accounts, block, CallKind::Output).await?;
+    Ok(output.json(context.built_max))
+}
+
+/// The gas with which a call succeeds.
+pub(crate) async fn estimate_gas(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> MethodResult {
+    let request = params.required(call_params::request)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
+    let block = params.optional(BlockOverrides::default(), call_params::block)?;
+    params.finish()?;
+    let gas = run(context, at, request, accounts, block, CallKind::Gas).await?;
+    Ok(gas.json(context.built_max))
+}
+
+/// The accounts and slots that a call reads.
+pub(crate) async fn create_access_list(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> MethodResult {
+    let request = params.required(call_params::request)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
+    params.finish()?;
+    let block = BlockOverrides::default();
+    let list = run(context, at, request, accounts, block, CallKind::AccessList).await?;
+    Ok(list.json(context.built_max))
+}
+
+/// Runs a call on the state after a block.
+async fn run(
+    context: &RequestContext<'_>,
+    at: BlockId,
+    request: call_params::Request,
+    accounts: StateOverrides,
+    block: BlockOverrides,
+    kind: CallKind,
+) -> Result<Output, RpcError> {
+    let call_params::Request { request, chain_id } = request;
+    check_chain(context, chain_id)?;
+    check_contracts(context, &request, &accounts)?;
+    let cancel = CancelOnDrop::default();
+    let call = RunCall {
+        snapshot: Arc::clone(&context.snapshot),
+        budget: context.key.tenant.call_budget.clone(),
+        at,
+        call: Call {
+            request,
+            accounts,
+            block,
+            gas_max: context.calls.gas_max,
+        },
+        kind,
+        deadline: Instant::now() + context.calls.timeout,
+        cancel: cancel.token(),
+    };
+    let oldest = context.snapshot.oldest();
+    let reply = ask(&context.worker.calls, call).await;
+    let reply =
+        reply.map_err(|error| RpcError::from_query(error, QuerySubject::State { oldest }))?;
+    context.gas.set(reply.gas);
+    Ok(Output(reply.result?))
+}
+
+/// What a call gave.
+struct Output(Called);
+
+impl Output {
+    fn json(self, built_max: usize) -> Json {
+        match self.0 {
+            Called::Output(bytes) => value::shared_data(bytes, built_max),
+            Called::Gas(gas) => value::number(gas),
+            Called::AccessList(list) => list.json(),
+        }
+    }
+}
+
+fn check_chain(context: &RequestContext<'_>, chain_id: Option<u64>) -> Result<(), RpcError> {
+    let ours = context.snapshot.chain_id();
+    match chain_id.filter(|chain_id| *chain_id != ours) {
+        Some(theirs) => Err(RpcError::failed(format!(
+            "chainId does not match node's (have={theirs}, want={ours})"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// With a list of contracts, a call is of one of them, and brings no code of its own: that could
+/// read any other one.
+fn check_contracts(
+    context: &RequestContext<'_>,
+    request: &CallRequest,
+    accounts: &StateOverrides,
+) -> Result<(), RpcError> {
+    let has_code = accounts.values().any(|account| {
+        account
+            .code
+            .as_ref()
+            .is_some_and(|code: &Bytes| !code.is_empty())
+    });
+    match request.to {
+        Some(to) if !has_code => context.contracts.addresses([&to]),
+        _ => context.contracts.any_contract(),
+    }
+}
