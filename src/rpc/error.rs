@@ -4,7 +4,10 @@ use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_actors::messages::QueryError;
-use nearhead_chain::{call::CallError, fees::OtherFeeRules, json::Truncated, window::ResolveError};
+use nearhead_chain::{
+    call::CallError, execute::StateError, fees::OtherFeeRules, json::Truncated,
+    window::ResolveError,
+};
 use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
@@ -164,6 +167,9 @@ impl From<CallError> for RpcError {
         match error {
             // Neither leaves the actor that runs calls.
             CallError::Missing(_) | CallError::Cancelled => Self::Internal,
+            CallError::State(error @ StateError::UnknownAncestor { .. }) => {
+                Self::failed(error.to_string())
+            }
             CallError::State(error) => {
                 tracing::error!(%error, "the state of a held block cannot be read");
                 Self::Internal

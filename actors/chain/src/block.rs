@@ -57,6 +57,19 @@ pub struct Block {
 }
 
 impl Block {
+    /// The hash of the block, or of an ancestor that BLOCKHASH can name; `None` if it is not held.
+    #[must_use]
+    pub fn hash_of(&self, number: u64) -> Option<B256> {
+        match self.number().checked_sub(number)? {
+            0 => Some(self.hash),
+            1 => Some(self.header.parent_hash),
+            distance => {
+                let index = usize::try_from(distance - 1).ok()?;
+                self.ancestors.get(index).copied()
+            }
+        }
+    }
+
     /// The block's number.
     #[must_use]
     pub const fn number(&self) -> u64 {

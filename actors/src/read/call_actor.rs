@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Supervised};
+use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    call::{CallError, CallRunner},
+    call::{CallError, CallRunner, Place},
     log_search::Cancellation,
     trie::State,
+    window::Snapshot,
 };
 
 use super::{
@@ -107,9 +109,16 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
             tracing::error!(number, "the state of a held block is not whole");
             return Err(QueryError::NoState { number });
         };
-        source
-            .complete(&resources.admission.remote, &budget, &place, missing, true)
-            .await?;
+        // An account that is read is called next, most likely; one whose slots are read was called.
+        let (accounts, slots): (Vec<_>, Vec<_>) = missing
+            .iter()
+            .cloned()
+            .partition(|(_, slots)| slots.is_empty());
+        let permits = &resources.admission.remote;
+        tokio::try_join!(
+            source.complete(permits, &budget, &place, &accounts, true),
+            source.complete(permits, &budget, &place, &slots, false),
+        )?;
         // The calls to upstreams are paid for: it is not refused any more.
         reply = pool
             .run_call(query.clone(), share, CALL_WORK, Entry::Again)
@@ -118,6 +127,17 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
     match &reply.result {
         Err(CallError::Missing(_)) => Err(QueryError::TooManyFetches { most: FETCHES_MAX }),
         _ => Ok(reply),
+    }
+}
+
+/// The hash of an ancestor of a block, by the blocks between them that are held.
+fn ancestor(snapshot: &Snapshot, block: &Arc<Block>, number: u64) -> Option<B256> {
+    let mut above = block;
+    loop {
+        match above.hash_of(number) {
+            Some(hash) => return Some(hash),
+            None => above = snapshot.by_hash(&above.header.parent_hash)?,
+        }
     }
 }
 
@@ -139,7 +159,12 @@ impl PoolQuery for PlacedCall {
     fn run(&self) -> Reply<CallReply> {
         let Self { call, block, state } = self;
         let chain = call.snapshot.chain();
-        let runner = CallRunner::new(chain, block, state, &call.call, &call.cancel);
+        let place = Place {
+            block,
+            state,
+            ancestor: &|number| ancestor(&call.snapshot, block, number),
+        };
+        let runner = CallRunner::new(chain, place, &call.call, &call.cancel);
         let runner = match runner {
             Ok(runner) => runner,
             Err(error) => {

@@ -1,6 +1,7 @@
 //! A real geth over the same chain: every answer about every block, transaction, receipt, uncle,
 //! account, slot and log filter is the same JSON, except for the differences in one table.
 
+mod calls;
 mod contents;
 mod settled;
 
@@ -544,6 +545,8 @@ fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
     compare_state(&mut both, &contents, &mut rng);
     compare_proofs(&mut both, &contents, &mut rng);
     compare_logs(&mut both, &contents, &mut rng);
+    both.flush();
+    calls::compare(&mut both, &contents, &mut rng);
     both.finish();
 }
 

@@ -12,8 +12,8 @@ use nearhead_chain::dev::STORE_CONTRACT;
 use serde_json::{Value, json};
 
 use super::{
-    chain_of_execution_apis, driven_geth, driven_geth::DrivenGeth, faults, follow, head, http,
-    refuted, wait_head, wait_logged, ws,
+    chain_of_execution_apis, driven_geth, driven_geth::DrivenGeth, faults, follow, follow_with,
+    head, http, refuted, wait_head, wait_logged, ws,
 };
 use crate::{
     geth::{FOLLOWED_DEV, FOLLOWED_EXECUTION_APIS, compare_followed},
@@ -28,8 +28,10 @@ use crate::{
 #[test]
 fn the_state_of_the_execution_apis_chain_equals_geths() {
     let geth = chain_of_execution_apis("node-state-execution-apis", 54);
-    let server = follow(&[http(geth.address)]);
     let genesis = vectors().join("genesis.json");
+    // Calls are run where the rules of the chain are known.
+    let rules = ["--genesis", genesis.to_str().unwrap()];
+    let server = follow_with(&[http(geth.address)], &rules);
     compare_followed(FOLLOWED_EXECUTION_APIS, &genesis, server, geth);
 }
 
@@ -38,7 +40,8 @@ fn the_state_of_a_driven_geth_equals_geths() {
     let (genesis, payloads) = driven_geth::chain("node-state-driven", 7, 150);
     let mut geth = DrivenGeth::at("node-state-driven-geth", &genesis, &payloads);
     let wanted = geth.go_to(&payloads[149]);
-    let server = follow(&[ws(geth.address())]);
+    let rules = ["--genesis", genesis.to_str().unwrap()];
+    let server = follow_with(&[ws(geth.address())], &rules);
     wait_head(&server, wanted);
     compare_followed(FOLLOWED_DEV, &genesis, server, geth.geth);
 }

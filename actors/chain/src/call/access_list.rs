@@ -77,7 +77,11 @@ impl CallRunner<'_> {
         loop {
             let access_list = list.clone().into_list();
             let mut accesses = Accesses::of(&access_list, &excluded);
-            let ran = self.inspect(self.gas_limit(), access_list.clone(), &mut accesses)?;
+            let ran = self
+                .inspect(self.gas_limit(), access_list.clone(), &mut accesses)
+                .map_err(|error| {
+                    error.as_refused(|_, reason| format!("failed to apply transaction: {reason}"))
+                })?;
             *spent = spent.saturating_add(ran.gas_most);
             if accesses.slots == list.slots || runs == RUNS_MAX {
                 return Ok(CallAccessList {
@@ -115,13 +119,14 @@ struct Accesses<'a> {
 }
 
 impl<'a> Accesses<'a> {
-    /// What a list has.
+    /// What a list has, but for accounts that are paid for in any case.
     fn of(list: &AccessList, excluded: &'a BTreeSet<Address>) -> Self {
         let mut accesses = Self {
             slots: BTreeMap::new(),
             excluded,
         };
-        for item in &list.0 {
+        let others = list.0.iter();
+        for item in others.filter(|item| !excluded.contains(&item.address)) {
             accesses.account(item.address);
             for slot in &item.storage_keys {
                 accesses.slot(item.address, (*slot).into());

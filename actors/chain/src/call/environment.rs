@@ -1,6 +1,7 @@
 //! Block and transaction as the EVM sees them.
 
 use alloy_consensus::Header;
+use alloy_eips::eip2930::AccessList;
 use alloy_evm::EvmEnv;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, TxKind};
@@ -23,6 +24,10 @@ pub(super) struct Environment {
     pub(super) evm: EvmEnv,
     /// Whether SSTORE is metered as in Constantinople.
     pub(super) meters_net_gas: bool,
+    /// Whether there are access lists (EIP-2930). Without, those of calls are ignored, as in geth.
+    has_access_lists: bool,
+    /// Whether there are blobs (EIP-4844). Without, those of calls are ignored, as in geth.
+    has_blobs: bool,
     /// Most gas of a transaction (EIP-7825), which a call may exceed and an estimate may not.
     pub(super) transaction_gas_max: Option<u64>,
     /// Precompiled contracts that are elsewhere: from, to.
@@ -44,6 +49,13 @@ impl Environment {
         }
         let mut evm = EvmEnv::for_eth_block(&header, rules, chain.id, rules.blob_params());
         let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
+        if rules.has(EthereumHardfork::Cancun) {
+            // Only a call's own time puts a block after the fork whose header is from before it.
+            blob_gas.get_or_insert(BlobExcessGasAndPrice {
+                excess_blob_gas: 0,
+                blob_gasprice: 1,
+            });
+        }
         let blob_gas_price = match call.request.max_fee_per_blob_gas.unwrap_or_default() {
             // Who offers nothing for blobs pays nothing.
             0 if call.request.blob_hashes.is_some() => Some(0),
@@ -64,7 +76,7 @@ impl Environment {
         config.disable_eip3607 = true;
         config.disable_block_gas_limit = true;
         // No account of a proposer is read that gets nothing.
-        config.disable_fee_charge = is_free;
+        config.disable_fee_charge = is_free && !call.request.pays_for_blobs();
         config.memory_limit = MEMORY_BYTES_MAX;
         config.tx_gas_limit_cap = Some(u64::MAX);
         config.tx_chain_id_check = false;
@@ -73,6 +85,8 @@ impl Environment {
         Ok(Self {
             evm,
             meters_net_gas: rules.meters_net_gas(),
+            has_access_lists: rules.has(EthereumHardfork::Berlin),
+            has_blobs: rules.has(EthereumHardfork::Cancun),
             transaction_gas_max: rules
                 .has(EthereumHardfork::Osaka)
                 .then_some(revm::primitives::eip7825::TX_GAS_LIMIT_CAP),
@@ -94,41 +108,43 @@ fn overridden(header: &Header, overrides: &BlockOverrides) -> Header {
     }
 }
 
-impl CallRequest {
-    /// The transaction that the EVM runs, with this limit of gas.
-    pub(super) fn transaction(&self, gas: u64) -> TxEnv {
-        let is_capped = matches!(self.price, GasPrice::Capped { .. });
-        let tx_type = if self.authorizations.is_some() {
+impl Environment {
+    /// The transaction that the EVM runs for a call with this limit of gas and this access list.
+    pub(super) fn transaction(
+        &self,
+        request: &CallRequest,
+        gas: u64,
+        access_list: Option<AccessList>,
+    ) -> TxEnv {
+        let access_list = access_list.filter(|_| self.has_access_lists);
+        let blob_hashes = request.blob_hashes.clone().filter(|_| self.has_blobs);
+        let is_capped = matches!(request.price, GasPrice::Capped { .. });
+        let tx_type = if request.authorizations.is_some() {
             4
-        } else if self.blob_hashes.is_some() {
+        } else if blob_hashes.is_some() {
             3
         } else if is_capped {
             2
         } else {
-            u8::from(self.access_list.is_some())
-        };
-        let tip = match self.price {
-            GasPrice::Free => 0,
-            GasPrice::Fixed(price) => price,
-            GasPrice::Capped { tip, .. } => tip,
+            u8::from(access_list.is_some())
         };
         let mut transaction = TxEnv {
             tx_type,
-            caller: self.from,
+            caller: request.from,
             gas_limit: gas,
-            gas_price: self.price.most(),
-            kind: self.to.map_or(TxKind::Create, TxKind::Call),
-            value: self.value,
-            data: self.input.clone(),
+            gas_price: request.price.most(),
+            kind: request.to.map_or(TxKind::Create, TxKind::Call),
+            value: request.value,
+            data: request.input.clone(),
             nonce: 0,
             chain_id: None,
-            access_list: self.access_list.clone().unwrap_or_default(),
-            gas_priority_fee: (tx_type >= 2).then_some(tip),
-            blob_hashes: self.blob_hashes.clone().unwrap_or_default(),
-            max_fee_per_blob_gas: self.max_fee_per_blob_gas.unwrap_or_default(),
+            access_list: access_list.unwrap_or_default(),
+            gas_priority_fee: (tx_type >= 2).then(|| request.price.tip()),
+            blob_hashes: blob_hashes.unwrap_or_default(),
+            max_fee_per_blob_gas: request.max_fee_per_blob_gas.unwrap_or_default(),
             authorization_list: Vec::new(),
         };
-        transaction.set_signed_authorization(self.authorizations.clone().unwrap_or_default());
+        transaction.set_signed_authorization(request.authorizations.clone().unwrap_or_default());
         transaction
     }
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     context::BlockEnv,
-    context_interface::result::{HaltReason, InvalidTransaction},
+    context_interface::result::{HaltReason, InvalidTransaction, OutOfGasError},
 };
 
 use super::{request::CallRequest, revert::revert_reason};
@@ -21,7 +21,15 @@ pub enum CallError {
     /// The EVM ended the call.
     #[error("{0}")]
     Halted(Box<str>),
-    /// The call cannot begin, or says what is not supported.
+    /// The call cannot begin with the gas that it has.
+    #[error("err: {reason} (supplied gas {gas})")]
+    Refused {
+        /// Why.
+        reason: Box<str>,
+        /// Its gas.
+        gas: u64,
+    },
+    /// The call says what is not possible or not supported.
     #[error("{0}")]
     Invalid(Box<str>),
     /// The chain's rules are not known here, or cannot be executed.
@@ -83,14 +91,38 @@ impl CallError {
             InvalidTransaction::BlobCreateTransaction => {
                 "blob transaction of type create".to_owned()
             }
+            InvalidTransaction::PriorityFeeGreaterThanMaxFee => format!(
+                "max priority fee per gas higher than max fee per gas: address {from}, maxPriorityFeePerGas: {}, maxFeePerGas: {}",
+                request.price.tip(),
+                request.price.most()
+            ),
+            InvalidTransaction::BlobGasPriceGreaterThanMax {
+                block_blob_gas_price,
+                tx_max_fee_per_blob_gas,
+            } => format!(
+                "max fee per blob gas less than block blob gas fee: address {from} blobGasFeeCap: {tx_max_fee_per_blob_gas}, blobBaseFee: {block_blob_gas_price}"
+            ),
             other => other.to_string(),
         };
-        Self::invalid(format!("err: {reason} (supplied gas {gas})"))
+        let reason = reason.into();
+        Self::Refused { reason, gas }
+    }
+
+    /// The same error, but for a refusal, which is said in other words.
+    pub(super) fn as_refused(self, words: impl FnOnce(u64, &str) -> String) -> Self {
+        match self {
+            Self::Refused { reason, gas } => Self::invalid(words(gas, &reason)),
+            other => other,
+        }
     }
 
     /// A call that the EVM ended.
     pub(super) fn halted(reason: &HaltReason) -> Self {
         let message = match reason {
+            HaltReason::OutOfGas(OutOfGasError::ReentrancySentry) => {
+                "out of gas: not enough gas for reentrancy sentry"
+            }
+            HaltReason::OutOfGas(OutOfGasError::InvalidOperand) => "gas uint64 overflow",
             HaltReason::OutOfGas(_) => "out of gas",
             HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode",
             HaltReason::InvalidFEOpcode => "invalid opcode: INVALID",
@@ -110,6 +142,6 @@ impl CallError {
 
     /// Whether more gas could have helped.
     pub(super) fn is_out_of_gas(&self) -> bool {
-        matches!(self, Self::Halted(message) if &**message == "out of gas")
+        matches!(self, Self::Halted(message) if message.starts_with("out of gas"))
     }
 }

@@ -84,8 +84,14 @@ impl CallRunner<'_> {
                 *spent = spent.saturating_add(ran.gas_most);
                 Ok(Some(ran))
             }
-            Err(CallError::Invalid(message)) if is_too_little(&message) => Ok(None),
-            Err(error) => Err(error),
+            Err(CallError::Refused { reason, .. })
+                if reason.starts_with("intrinsic gas too low") =>
+            {
+                Ok(None)
+            }
+            Err(error) => {
+                Err(error.as_refused(|gas, reason| format!("failed with {gas} gas: {reason}")))
+            }
         }
     }
 
@@ -119,13 +125,4 @@ impl CallRunner<'_> {
 
 fn exceeds(most: u64) -> CallError {
     CallError::invalid(format!("gas required exceeds allowance ({most})"))
-}
-
-fn is_too_little(message: &str) -> bool {
-    [
-        "err: intrinsic gas too low",
-        "err: insufficient gas for floor",
-    ]
-    .iter()
-    .any(|start| message.starts_with(start))
 }

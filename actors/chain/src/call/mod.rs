@@ -37,3 +37,4 @@ pub use request::{
 };
 pub use revert::revert_reason;
 pub use run::CallRunner;
+pub use view::Place;

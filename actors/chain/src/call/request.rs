@@ -62,6 +62,17 @@ pub enum GasPrice {
     },
 }
 
+impl CallRequest {
+    /// Whether blobs are paid for.
+    pub(super) fn pays_for_blobs(&self) -> bool {
+        let has_blobs = self
+            .blob_hashes
+            .as_ref()
+            .is_some_and(|hashes| !hashes.is_empty());
+        has_blobs && self.max_fee_per_blob_gas.is_some_and(|fee| fee > 0)
+    }
+}
+
 impl GasPrice {
     /// The most that is paid.
     pub(super) const fn most(self) -> u128 {
@@ -69,6 +80,15 @@ impl GasPrice {
             Self::Free => 0,
             Self::Fixed(price) => price,
             Self::Capped { most, .. } => most,
+        }
+    }
+
+    /// The most that the proposer gets.
+    pub(super) const fn tip(self) -> u128 {
+        match self {
+            Self::Free => 0,
+            Self::Fixed(price) => price,
+            Self::Capped { tip, .. } => tip,
         }
     }
 

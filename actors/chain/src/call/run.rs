@@ -8,7 +8,7 @@ use alloy_evm::{
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     DatabaseRef, Inspector,
-    context_interface::result::{EVMError, ExecutionResult},
+    context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
     database_interface::WrapDatabaseRef,
     inspector::NoOpInspector,
     state::AccountInfo,
@@ -18,22 +18,19 @@ use super::{
     environment::Environment,
     error::CallError,
     request::Call,
-    view::CallState,
+    view::{CallState, Place},
     watch::{Watch, watched},
 };
 use crate::{
-    block::Block,
     log_search::Cancellation,
     network::{ServedChain, with_net_gas},
-    trie::State,
 };
 
 /// What runs a call on the state after a block.
 #[derive(Debug)]
 pub struct CallRunner<'a> {
     pub(super) environment: Environment,
-    pub(super) block: &'a Block,
-    pub(super) state: &'a State,
+    place: Place<'a>,
     pub(super) call: &'a Call,
     cancel: &'a Cancellation,
 }
@@ -53,21 +50,19 @@ pub(super) struct Ran {
 }
 
 impl<'a> CallRunner<'a> {
-    /// A runner of a call on `state`, which is that after `block`.
+    /// A runner of a call at this place.
     ///
     /// # Errors
     /// [`CallError::OtherRules`].
     pub fn new(
         chain: &ServedChain,
-        block: &'a Block,
-        state: &'a State,
+        place: Place<'a>,
         call: &'a Call,
         cancel: &'a Cancellation,
     ) -> Result<Self, CallError> {
         Ok(Self {
-            environment: Environment::new(chain, block, call)?,
-            block,
-            state,
+            environment: Environment::new(chain, place.block, call)?,
+            place,
             call,
             cancel,
         })
@@ -89,7 +84,8 @@ impl<'a> CallRunner<'a> {
 
     /// Runs the call with this limit of gas.
     pub(super) fn run(&self, gas: u64) -> Result<Ran, CallError> {
-        self.inspected(gas, None, NoOpInspector, false)
+        let access_list = self.call.request.access_list.clone();
+        self.inspected(gas, access_list, NoOpInspector, false)
     }
 
     /// Runs the call under an inspector, with another access list.
@@ -123,8 +119,25 @@ impl<'a> CallRunner<'a> {
         }
     }
 
+    /// The error if nothing is paid for gas, which the EVM does not check then, and the sender has
+    /// less than it sends.
+    fn check_value(&self, state: &CallState<'_>) -> Result<Option<InvalidTransaction>, CallError> {
+        let request = &self.call.request;
+        if !self.environment.evm.cfg_env.disable_fee_charge || request.value.is_zero() {
+            return Ok(None);
+        }
+        let sender = state.basic_ref(request.from)?;
+        let balance = sender.unwrap_or_default().balance;
+        Ok(
+            (balance < request.value).then(|| InvalidTransaction::LackOfFundForMaxFee {
+                fee: Box::new(request.value),
+                balance: Box::new(balance),
+            }),
+        )
+    }
+
     fn account(&self, address: Address) -> Result<AccountInfo, CallError> {
-        let state = CallState::new(self.state, self.block, &self.call.accounts);
+        let state = CallState::new(self.place, &self.call.accounts);
         let account = state.basic_ref(address);
         state.check()?;
         Ok(account?.unwrap_or_default())
@@ -140,7 +153,7 @@ impl<'a> CallRunner<'a> {
     where
         I: for<'b> Inspector<CallContext<'b>>,
     {
-        let state = CallState::new(self.state, self.block, &self.call.accounts);
+        let state = CallState::new(self.place, &self.call.accounts);
         let builder = EthEvmBuilder::new(WrapDatabaseRef(&state), self.environment.evm.clone());
         let mut evm = builder.inspector(inspector).set_inspect(inspects).build();
         if self.environment.meters_net_gas {
@@ -150,11 +163,8 @@ impl<'a> CallRunner<'a> {
         let moved = self.environment.moved_precompiles.iter().copied();
         let moved = evm.precompiles_mut().move_precompiles(moved);
         moved.map_err(|error| CallError::invalid(error.to_string()))?;
-        let mut transaction = self.call.request.transaction(gas);
-        if let Some(access_list) = access_list {
-            transaction.access_list = access_list;
-            transaction.tx_type = transaction.tx_type.max(1);
-        }
+        let request = &self.call.request;
+        let transaction = self.environment.transaction(request, gas, access_list);
         let watch = Watch::new(self.cancel);
         let result = evm.transact_raw(transaction);
         drop(watch);
@@ -162,6 +172,10 @@ impl<'a> CallRunner<'a> {
             return Err(CallError::Cancelled);
         }
         state.check()?;
+        let result = match self.check_value(&state)? {
+            Some(error) => Err(EVMError::Transaction(error)),
+            None => result,
+        };
         match result {
             Ok(outcome) => Ok(Ran::of(outcome.result)),
             Err(EVMError::Database(error)) => Err(error.into()),
@@ -169,7 +183,7 @@ impl<'a> CallRunner<'a> {
                 let block = &self.environment.evm.block_env;
                 Err(CallError::refused(&error, &self.call.request, gas, block))
             }
-            Err(other) => Err(CallError::invalid(format!("err: {other}"))),
+            Err(other) => Err(CallError::invalid(other.to_string())),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet},
+    fmt,
 };
 
 use alloy_primitives::{Address, B256, U256, keccak256, map::B256Map};
@@ -14,16 +15,36 @@ use super::{
 };
 use crate::{
     block::Block,
-    execute::{StateError, ancestor_hash, bytecode},
+    execute::{StateError, bytecode},
     trie::{State, TrieError},
 };
+
+/// Where a call runs.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The block after which it runs.
+    pub block: &'a Block,
+    /// The state after that block.
+    pub state: &'a State,
+    /// The hash of an ancestor of the block, by number, if it is held.
+    pub ancestor: &'a dyn Fn(u64) -> Option<B256>,
+}
+
+impl fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = self.block.hash;
+        f.debug_struct("Place")
+            .field("block", &block)
+            .finish_non_exhaustive()
+    }
+}
 
 /// The state after a block, with what a call overrides. What is not held is read as empty, and
 /// noted.
 #[derive(Debug)]
 pub(super) struct CallState<'a> {
     state: &'a State,
-    block: &'a Block,
+    place: Place<'a>,
     overrides: &'a StateOverrides,
     /// Whose code each hash is: code is read by hash, and fetched by account.
     owners: RefCell<B256Map<Address>>,
@@ -33,10 +54,10 @@ pub(super) struct CallState<'a> {
 }
 
 impl<'a> CallState<'a> {
-    pub(super) fn new(state: &'a State, block: &'a Block, overrides: &'a StateOverrides) -> Self {
+    pub(super) fn new(place: Place<'a>, overrides: &'a StateOverrides) -> Self {
         Self {
-            state,
-            block,
+            state: place.state,
+            place,
             overrides,
             owners: RefCell::default(),
             missing: RefCell::default(),
@@ -143,12 +164,13 @@ impl DatabaseRef for CallState<'_> {
         self.read(value, || self.note(address, Some(slot)))
     }
 
-    /// Zero for blocks that a call's own number puts before it, and that are not there yet.
+    /// Zero for the block itself, and those above it, which a call's own number may put before it:
+    /// as in geth, such a call is in the place of the block.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        if number > self.block.number() {
+        if number >= self.place.block.number() {
             return Ok(B256::ZERO);
         }
-        let hash = ancestor_hash(self.block, number);
+        let hash = (self.place.ancestor)(number);
         hash.ok_or_else(|| self.failed(StateError::UnknownAncestor { number }))
     }
 }

@@ -36,17 +36,6 @@ impl ParentState<'_> {
     }
 }
 
-/// The hash of a block, or of an ancestor of it that BLOCKHASH can name; `None` if it is not held.
-pub(crate) fn ancestor_hash(block: &Block, number: u64) -> Option<B256> {
-    match block.number().checked_sub(number)? {
-        0 => Some(block.hash),
-        distance => {
-            let index = usize::try_from(distance - 1).ok()?;
-            block.ancestors.get(index).copied()
-        }
-    }
-}
-
 /// Code as the EVM runs it.
 pub(crate) fn bytecode(code: Bytes) -> Bytecode {
     // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) without being
@@ -95,7 +84,7 @@ impl DatabaseRef for ParentState<'_> {
 
     /// revm asks only for the 256 blocks before the one that it executes.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        let hash = ancestor_hash(self.parent, number);
+        let hash = self.parent.hash_of(number);
         self.recorded(hash.ok_or(StateError::UnknownAncestor { number }))
     }
 }

@@ -1,0 +1,255 @@
+//! Calls: made from the transactions of a chain, and varied. Outputs, errors, estimates and access
+//! lists are geth's.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{B256, U256};
+use nearhead_chain::campaign;
+use serde_json::{Map, Value, json};
+
+use super::{
+    DEV, GethComparison,
+    contents::{Contents, number, quantity},
+    random_address,
+};
+use crate::{harness::check, rng::Rng};
+
+/// Methods, and how many parameters each has.
+const METHODS: [(&str, usize); 3] = [
+    ("eth_call", 4),
+    ("eth_estimateGas", 4),
+    ("eth_createAccessList", 3),
+];
+
+/// Calls in one batch: few, because geth gives up a batch that takes long.
+const CALLS_AT_ONCE: usize = 10;
+
+/// Compares random calls: some hundreds on a followed chain, whose node is asked for the state.
+pub(super) fn compare(both: &mut GethComparison, contents: &Contents, rng: &mut Rng) {
+    let most = match both.chain {
+        DEV => campaign::rounds(2_200, 20_000),
+        _ => campaign::rounds(300, 2_000),
+    };
+    let (mut outcomes, mut timed_out) = (BTreeMap::<String, u64>::new(), 0);
+    for _ in 0..most / CALLS_AT_ONCE as u64 {
+        let calls: Vec<_> = (0..CALLS_AT_ONCE).map(|_| random(contents, rng)).collect();
+        let requests = calls.iter().map(|(method, params)| (*method, params));
+        let answers = both.pair.batch(requests);
+        for ((method, params), [ours, theirs]) in calls.iter().zip(answers) {
+            let said = theirs["error"]["message"].as_str().unwrap_or_default();
+            if said == "request timed out" || said.starts_with("execution aborted (timeout") {
+                timed_out += 1;
+                continue;
+            }
+            let [ours, theirs] = [ours, theirs].map(comparable);
+            let case = format!("{method} {params}");
+            check(&case, &ours, &theirs);
+            let outcome = theirs["error"]["message"].as_str().unwrap_or("a result");
+            let outcome: String = outcome
+                .chars()
+                .take_while(char::is_ascii_lowercase)
+                .collect();
+            *outcomes.entry(format!("{method} {outcome}")).or_default() += 1;
+        }
+    }
+    println!("{}: {timed_out} calls timed out, {outcomes:?}", both.chain);
+    assert!(timed_out <= most / 20, "{timed_out} calls timed out");
+    for (method, _) in METHODS {
+        let results = outcomes.get(&format!("{method} a"));
+        assert!(results.is_some_and(|count| *count > most / 10), "{method}");
+    }
+}
+
+/// An answer without what is said in other words: an opcode that does not exist, how high the stack
+/// was, why there was no gas, and the hash of the transaction that geth made of a call.
+fn comparable(mut answer: Value) -> Value {
+    let text = match answer.pointer("/result/error") {
+        Some(_) => answer.pointer_mut("/result/error"),
+        None => answer.pointer_mut("/error/message"),
+    };
+    if let Some(Value::String(text)) = text {
+        if text == "contract creation code storage out of gas" {
+            *text = "out of gas".to_owned();
+        }
+        for start in [
+            "invalid opcode",
+            "out of gas",
+            "stack",
+            "failed to apply transaction",
+        ] {
+            if text.starts_with(start) {
+                *text = start.to_owned();
+            }
+        }
+        if text == "insufficient gas to process all authorizations" {
+            *text = "failed to apply transaction".to_owned();
+        }
+    }
+    answer
+}
+
+/// A call that a transaction could have been, and its parameters.
+fn random(contents: &Contents, rng: &mut Rng) -> (&'static str, Value) {
+    let (method, most) = *rng.pick(&METHODS);
+    // Before London, geth charges for access lists that the block would not know.
+    let served = contents.served().iter();
+    let served: Vec<&Value> = served
+        .filter(|block| block["baseFeePerGas"].is_string())
+        .collect();
+    let full: Vec<&Value> = served[1..]
+        .iter()
+        .copied()
+        .filter(|block| has_transactions(block))
+        .collect();
+    let block = *rng.pick(&full);
+    let transaction = rng.pick(block["transactions"].as_array().unwrap()).clone();
+    let mut call = Map::new();
+    for member in ["from", "to", "input", "value", "gas"] {
+        call.insert(member.to_owned(), transaction[member].clone());
+    }
+    pay(&mut call, &transaction, block, method, rng);
+    vary(&mut call, &transaction, contents, rng);
+    call.retain(|_, value| !value.is_null());
+    let before = quantity(number(&block["number"]) - 1);
+    let at = match rng.below(4) {
+        0 => json!("latest"),
+        1 => rng.pick(&served)["number"].clone(),
+        2 => json!({"blockHash": block["parentHash"]}),
+        _ => before,
+    };
+    let mut params = vec![Value::Object(call), at];
+    // geth fills in a price for an access list, which most senders of other calls cannot pay.
+    if method == "eth_createAccessList" || rng.one_in(3) {
+        let from = params[0]["from"].as_str().unwrap().to_owned();
+        params.push(accounts(&from, contents, rng));
+        if most > 3 && rng.one_in(2) {
+            params.push(block_overrides(block, method, rng));
+        }
+    }
+    (method, params.into())
+}
+
+fn has_transactions(block: &Value) -> bool {
+    !block["transactions"].as_array().unwrap().is_empty()
+}
+
+/// Offers a price, or none.
+fn pay(
+    call: &mut Map<String, Value>,
+    transaction: &Value,
+    block: &Value,
+    method: &str,
+    rng: &mut Rng,
+) {
+    let base_fee = number(&block["baseFeePerGas"]);
+    match rng.below(5) {
+        _ if method == "eth_createAccessList" => {
+            call.insert("gasPrice".to_owned(), quantity(2 * base_fee));
+        }
+        0 => {
+            call.insert("gasPrice".to_owned(), transaction["gasPrice"].clone());
+        }
+        1 => {
+            let most = rng.between(base_fee / 2, 4 * base_fee);
+            call.insert("maxFeePerGas".to_owned(), quantity(most));
+            call.insert(
+                "maxPriorityFeePerGas".to_owned(),
+                quantity(rng.between(0, most + most / 20)),
+            );
+        }
+        _ => {}
+    }
+    for member in ["accessList", "authorizationList"] {
+        if rng.one_in(2) {
+            call.insert(member.to_owned(), transaction[member].clone());
+        }
+    }
+    if rng.one_in(2) && call.get("authorizationList").is_none_or(Value::is_null) {
+        for member in ["blobVersionedHashes", "maxFeePerBlobGas"] {
+            call.insert(member.to_owned(), transaction[member].clone());
+        }
+    }
+}
+
+/// Changes something, so that it succeeds, fails or reverts in other ways.
+fn vary(call: &mut Map<String, Value>, transaction: &Value, contents: &Contents, rng: &mut Rng) {
+    match rng.below(4) {
+        0 => _ = call.remove("gas"),
+        1 => _ = call.insert("gas".to_owned(), quantity(rng.between(20_000, 120_000))),
+        _ => {}
+    }
+    match rng.below(8) {
+        0 => {
+            let input = transaction["input"].as_str().unwrap();
+            let cut = 2 * rng.below(input.len() / 2);
+            call.insert("input".to_owned(), json!(input[..2 + cut]));
+        }
+        1 => {
+            let input = alloy_primitives::hex::encode_prefixed(rng.bytes::<36>());
+            call.insert("input".to_owned(), json!(input));
+        }
+        2 => _ = call.insert("to".to_owned(), json!(rng.pick(&contents.slots).0)),
+        3 => _ = call.insert("from".to_owned(), json!(random_address(rng))),
+        4 => _ = call.remove("value"),
+        5 => {
+            let input = call.remove("input").unwrap_or_default();
+            call.insert("data".to_owned(), input);
+        }
+        6 => _ = call.insert("value".to_owned(), json!("0x1")),
+        _ => {}
+    }
+}
+
+/// Overrides the sender's balance, and other accounts by chance.
+fn accounts(from: &str, contents: &Contents, rng: &mut Rng) -> Value {
+    let mut accounts = Map::new();
+    accounts.insert(
+        from.to_owned(),
+        json!({"balance": "0xffffffffffffffffffffffff"}),
+    );
+    for _ in 0..rng.below(3) {
+        let (address, slots) = rng.pick(&contents.slots);
+        let word = || {
+            let word = B256::from(U256::from(rng.below(1_000)));
+            json!(word)
+        };
+        let mut word = word;
+        let slot = match slots.is_empty() {
+            true => word(),
+            false => json!(B256::from(U256::from(3))),
+        };
+        let slot = slot.as_str().unwrap().to_owned();
+        let account = match slots.len() % 4 {
+            0 => json!({"nonce": "0x7", "code": "0x60005460005260206000f3"}),
+            1 => json!({"stateDiff": {slot: word()}}),
+            2 => json!({"state": {slot: word()}}),
+            _ => json!({"balance": "0x3e8"}),
+        };
+        if address != from {
+            accounts.insert(address.clone(), account);
+        }
+    }
+    accounts.into()
+}
+
+fn block_overrides(block: &Value, method: &str, rng: &mut Rng) -> Value {
+    let mut overrides = Map::new();
+    let number_of = number(&block["number"]);
+    for (name, value) in [
+        ("number", quantity(number_of + rng.between(0, 300))),
+        ("time", quantity(number(&block["timestamp"]) + 1_000)),
+        ("gasLimit", quantity(rng.between(100_000, 90_000_000))),
+        ("feeRecipient", json!(random_address(rng))),
+        ("prevRandao", json!(B256::from(rng.bytes()))),
+        ("baseFeePerGas", quantity(rng.between(0, 2_000_000_000))),
+        ("blobBaseFee", quantity(rng.between(1, 1_000))),
+    ] {
+        // geth estimates too little for a contract that reads the hashes of other blocks then: its
+        // own eth_call fails with that gas.
+        let is_estimated = method == "eth_estimateGas" && name == "number";
+        if rng.one_in(3) && !is_estimated {
+            overrides.insert(name.to_owned(), value);
+        }
+    }
+    overrides.into()
+}
