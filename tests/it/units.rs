@@ -9,7 +9,10 @@ use crate::harness::{Connection, Server, check, json as parse};
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
 
 /// The prices that differ from 1.
-const PRICES: [(&str, u64); 3] = [
+const PRICES: [(&str, u64); 6] = [
+    ("eth_call", 3),
+    ("eth_createAccessList", 6),
+    ("eth_estimateGas", 6),
     ("eth_feeHistory", 2),
     ("eth_getLogs", 2),
     ("eth_getProof", 2),
@@ -58,7 +61,8 @@ fn calls() -> Vec<(Value, u64)> {
         (call("eth_getProof", json!([TOKEN, keys(9), "0xffff"])), 9),
         (call("eth_getLogs", json!([])), 0),
         (call("eth_subscribe", json!(["newHeads"])), 0),
-        (call("eth_call", json!([])), 0),
+        (call("eth_coinbase", json!([])), 0),
+        (call("eth_call", json!([{"to": TOKEN}])), 0),
         (json!({"id": 1}), 0),
     ]
 }
@@ -171,5 +175,25 @@ fn a_script_may_read_what_its_call_costs() {
         "x-request-id",
     ] {
         assert!(exposed.split(", ").any(|one| one == name), "{exposed}");
+    }
+}
+
+/// Gas beyond that of a simple call is paid for, also if the call fails.
+#[test]
+fn gas_costs_units() {
+    let server = Server::start(&["--block-time", "0s"]);
+    let mut connection = server.connect();
+    // A loop that never ends.
+    let code = json!({TOKEN: {"code": "0x5b600056"}});
+    for (gas, expected) in [(50_000, 3), (50_001, 4), (200_000, 33), (10_000_000, 1_993)] {
+        let request = json!({"to": TOKEN, "gas": format!("{gas:#x}")});
+        let request = call("eth_call", json!([request, "latest", code]));
+        let (answer, units) = post(&mut connection, &request);
+        check(
+            "out of gas",
+            &answer["error"]["message"],
+            &json!("out of gas"),
+        );
+        check(&request.to_string(), &units, &expected);
     }
 }

@@ -62,7 +62,6 @@ impl Block {
     pub fn hash_of(&self, number: u64) -> Option<B256> {
         match self.number().checked_sub(number)? {
             0 => Some(self.hash),
-            1 => Some(self.header.parent_hash),
             distance => {
                 let index = usize::try_from(distance - 1).ok()?;
                 self.ancestors.get(index).copied()

@@ -134,9 +134,11 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
 fn ancestor(snapshot: &Snapshot, block: &Arc<Block>, number: u64) -> Option<B256> {
     let mut above = block;
     loop {
+        let parent = above.header.parent_hash;
         match above.hash_of(number) {
             Some(hash) => return Some(hash),
-            None => above = snapshot.by_hash(&above.header.parent_hash)?,
+            None if above.number() == number + 1 => return Some(parent),
+            None => above = snapshot.by_hash(&parent)?,
         }
     }
 }

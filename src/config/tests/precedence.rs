@@ -67,6 +67,8 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("methods", "core", "core"),
     ("omit-total-difficulty", "true", "true"),
     ("logs-deadline", "1500ms", "1500ms"),
+    ("call-gas-max", "1000000", "1000000"),
+    ("call-timeout", "1500ms", "1500ms"),
     ("log-format", "json", "json"),
     ("log-filter", "warn,nearhead=trace", "warn,nearhead=trace"),
 ];

@@ -47,6 +47,8 @@ impl Parameter {
 
 const ADDRESS: Parameter = Parameter::required("Address", "AddressInput");
 const AT: Parameter = Parameter::optional("Block", "OptionalBlockId");
+const CALL: Parameter = Parameter::required("Transaction", "CallInput");
+const ACCOUNTS: Parameter = Parameter::optional("State overrides", "OptionalStateOverrides");
 const BY_HASH: Parameter = Parameter::required("Block hash", "HashInput");
 const BY_NUMBER: Parameter = Parameter::required("Block", "BlockNumberOrTag");
 const HYDRATED: Parameter = Parameter::required("Hydrated transactions", "Boolean");
@@ -63,6 +65,13 @@ const UNCLE_COUNT: (&str, &str) = ("Uncle count", "QuantityOrNull");
 const OF_HASH: &[Error] = &[Error::Limit, Error::Pruned];
 const OF_NUMBER: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag];
 const OF_STATE: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::State];
+const OF_CALL: &[Error] = &[
+    Error::CallLimit,
+    Error::Pruned,
+    Error::UnknownTag,
+    Error::Call,
+    Error::Reverted,
+];
 const OF_FEE_RULES: &[Error] = &[Error::Limit, Error::OtherFeeRules];
 const OF_NOTHING: &[Error] = &[Error::Limit];
 
@@ -125,12 +134,23 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_blockNumber",
         "Returns the number of the head.",
         &[], ("Block number", "Quantity"), OF_NOTHING),
+    method("eth_call",
+        "Returns what a call of a contract returns, on the state after a block.",
+        &[CALL, AT, ACCOUNTS, Parameter::optional("Block overrides", "OptionalBlockOverrides")],
+        ("Return data", "Data"), OF_CALL),
     method("eth_capabilities",
         "Returns the head, and the oldest block of which each kind of data is served.",
         &[], ("Capabilities", "Capabilities"), OF_NOTHING),
     method("eth_chainId",
         "Returns the chain id.",
         &[], ("Chain ID", "Quantity"), OF_NOTHING),
+    method("eth_createAccessList",
+        "Returns the accounts and slots that a call reads, and the gas that it uses with that list.",
+        &[CALL, AT, ACCOUNTS], ("Gas used", "CallAccessList"), OF_CALL),
+    method("eth_estimateGas",
+        "Returns the gas with which a call succeeds, up to 1.5% too much.",
+        &[CALL, AT, ACCOUNTS, Parameter::optional("Block overrides", "OptionalBlockOverrides")],
+        ("Gas used", "Quantity"), OF_CALL),
     method("eth_feeHistory",
         "Returns the fees of blocks that follow each other, of those of them that are in the window.",
         &[

@@ -1,6 +1,8 @@
 //! The errors that methods may answer with. One description stands for all errors of a code,
 //! because OpenRPC allows each code once for a method.
 
+use alloy_primitives::Bytes;
+use nearhead_chain::call::CallError;
 use serde_json::{Map, Value, json};
 
 use crate::rpc::error::RpcError;
@@ -18,6 +20,12 @@ pub(super) enum Error {
     Limit,
     /// A limit of the tenant, or of the query.
     QueryLimit,
+    /// A limit of the tenant, or of a call.
+    CallLimit,
+    /// A call that cannot be run, or fails.
+    Call,
+    /// A call that reverts.
+    Reverted,
     /// A block below the window.
     Pruned,
     /// A block tag without a block.
@@ -42,12 +50,15 @@ pub(super) enum Error {
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
         Self::Limit,
         Self::QueryLimit,
+        Self::CallLimit,
+        Self::Call,
+        Self::Reverted,
         Self::Pruned,
         Self::UnknownTag,
         Self::NotCanonical,
@@ -82,6 +93,20 @@ impl Error {
                 RpcError::QueryTimeout,
                 "a limit of the key is exceeded, more logs match than may be returned, or the \
                  query took too long",
+            ),
+            Self::CallLimit => (
+                RpcError::QueryTimeout,
+                "a limit of the key is exceeded, or the call took too long",
+            ),
+            Self::Call => (
+                RpcError::HeaderNotFound,
+                "the call fails or cannot begin, the chain's rules are not known, the block is not \
+                 in the window, was replaced while requireCanonical is true, or no node gives its \
+                 state",
+            ),
+            Self::Reverted => (
+                RpcError::Call(CallError::Reverted(Bytes::new())),
+                "the contract reverted; data has what it returned",
             ),
             Self::Pruned => (
                 RpcError::PrunedHistory,

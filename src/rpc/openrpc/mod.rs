@@ -5,10 +5,11 @@
 //! |---|---|
 //! | `document` | assembles the document |
 //! | `documentation` | what the document says of each method |
-//! | `parameters`, `results` | the JSON Schemas of what methods take and give |
+//! | `parameters`, `calls`, `results` | the JSON Schemas of what methods take and give |
 //! | `errors` | the errors that methods may answer with |
 //! | `examples` | requests with their answers on the chain of execution-apis |
 
+mod calls;
 mod document;
 mod documentation;
 mod errors;

@@ -5,7 +5,10 @@
 use nearhead_chain::fees::PERCENTILES_MAX;
 use serde_json::{Map, Value, json};
 
-use super::results::{or_null, reference};
+use super::{
+    calls,
+    results::{or_null, reference},
+};
 use crate::limits::{STORAGE_KEYS_MAX, TOPICS_MAX};
 
 /// The schemas by name.
@@ -15,11 +18,12 @@ pub(super) fn components() -> Map<String, Value> {
     components.extend(storage());
     components.extend(filters());
     components.extend(subscriptions());
+    components.extend(calls::components());
     components
 }
 
 /// A list of named schemas.
-fn named<const N: usize>(schemas: [(&str, Value); N]) -> Map<String, Value> {
+pub(super) fn named<const N: usize>(schemas: [(&str, Value); N]) -> Map<String, Value> {
     let schemas = schemas.into_iter();
     schemas
         .map(|(name, schema)| (name.to_owned(), schema))

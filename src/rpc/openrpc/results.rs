@@ -83,6 +83,7 @@ pub(super) fn components() -> Map<String, Value> {
         ("Syncing", syncing()),
         ("Capabilities", capabilities()),
         ("FeeHistory", fee_history()),
+        ("CallAccessList", call_access_list()),
         ("Accounts", json!({"type": "array", "maxItems": 0})),
         ("True", json!({"const": true})),
         ("Document", document()),
@@ -157,6 +158,14 @@ fn capabilities() -> Value {
         members = members.and(name, resource.clone());
     }
     members.object("capabilities")
+}
+
+fn call_access_list() -> Value {
+    Members::none()
+        .with([("gasUsed", "Quantity")])
+        .and("accessList", list("AccessListItem"))
+        .perhaps([("error", json!({"type": "string"}))])
+        .object("access list of a call")
 }
 
 fn fee_history() -> Value {

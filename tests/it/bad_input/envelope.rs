@@ -110,7 +110,7 @@ const UNKNOWN: &[&str] = &[
     "ETH_CHAINID",
     " eth_chainId",
     "eth_chainId ",
-    "eth_call",
+    "eth_coinbase",
     "eth_sendRawTransaction",
     "eth_getLogs\u{0}",
     "debug_traceBlock",

@@ -29,6 +29,12 @@ enum Kind {
     Filter,
     /// Addresses and their slots.
     SlotMap,
+    /// A call.
+    Call,
+    /// Accounts that a call overrides.
+    StateOverrides,
+    /// What a call overrides of its block.
+    BlockOverrides,
 }
 
 /// A method: its parameters, each with a valid value, and how many are required.
@@ -59,6 +65,13 @@ const SLOT_MAP: (Kind, &str) = (
     r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":["0x0000000000000000000000000000000000000000000000000000000000000000"]}"#,
 );
 
+const CALL: (Kind, &str) = (
+    Kind::Call,
+    r#"{"to":"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df"}"#,
+);
+const STATE_OVERRIDES: (Kind, &str) = (Kind::StateOverrides, "{}");
+const BLOCK_OVERRIDES: (Kind, &str) = (Kind::BlockOverrides, "{}");
+
 const fn method(
     name: &'static str,
     parameters: &'static [(Kind, &'static str)],
@@ -87,6 +100,21 @@ const METHODS: &[Method] = &[
     method("debug_getRawHeader", &[NUMBER], 1),
     method("eth_baseFee", &[], 0),
     method("eth_blobBaseFee", &[], 0),
+    method(
+        "eth_call",
+        &[CALL, BLOCK_ID, STATE_OVERRIDES, BLOCK_OVERRIDES],
+        1,
+    ),
+    method(
+        "eth_estimateGas",
+        &[CALL, BLOCK_ID, STATE_OVERRIDES, BLOCK_OVERRIDES],
+        1,
+    ),
+    method(
+        "eth_createAccessList",
+        &[CALL, BLOCK_ID, STATE_OVERRIDES],
+        1,
+    ),
     method("eth_capabilities", &[], 0),
     method("eth_feeHistory", &[INDEX, NUMBER, PERCENTILES], 3),
     method("eth_gasPrice", &[], 0),
@@ -288,6 +316,68 @@ const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
                 r#"{"blockHash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","requireCanonical":"yes"}"#,
                 BOOLEAN,
             ),
+        ],
+        Kind::Call => &[
+            ("null", OBJECT),
+            ("[]", OBJECT),
+            (r#""0x""#, OBJECT),
+            (r#"{"to":1}"#, STRING),
+            (r#"{"to":"0x1"}"#, ADDRESS),
+            (r#"{"from":""}"#, ADDRESS),
+            (r#"{"gas":21000}"#, STRING),
+            (r#"{"gas":"21000"}"#, PREFIX),
+            (r#"{"gas":"0x10000000000000000"}"#, LARGE),
+            (r#"{"nonce":"0x00"}"#, ZEROS),
+            (r#"{"value":"0x"}"#, NO_DIGITS),
+            (
+                r#"{"value":"0x10000000000000000000000000000000000000000000000000000000000000000"}"#,
+                "want a quantity of at most 256 bits",
+            ),
+            (
+                r#"{"maxFeePerGas":"0x100000000000000000000000000000000"}"#,
+                "want a quantity of at most 128 bits",
+            ),
+            (r#"{"input":"00"}"#, "want data: hex with 0x in front"),
+            (
+                r#"{"data":"0x0"}"#,
+                "want data: an even number of hex digits",
+            ),
+            (
+                r#"{"input":"0x0x00"}"#,
+                "want data: an even number of hex digits",
+            ),
+            (r#"{"accessList":{}}"#, ARRAY),
+            (r#"{"accessList":[{}]}"#, "want a member address"),
+            (
+                r#"{"accessList":[{"address":"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df","storageKeys":["0x0"]}]}"#,
+                HASH,
+            ),
+            (r#"{"blobVersionedHashes":["0x0"]}"#, HASH),
+            (r#"{"authorizationList":[{}]}"#, "want a member chainId"),
+        ],
+        Kind::StateOverrides => &[
+            ("[]", OBJECT),
+            (r#""latest""#, OBJECT),
+            (r#"{"0x1":{}}"#, ADDRESS),
+            (
+                r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":null}"#,
+                OBJECT,
+            ),
+            (
+                r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":{"balance":1}}"#,
+                STRING,
+            ),
+            (
+                r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":{"state":{"0x0":"0x0"}}}"#,
+                HASH,
+            ),
+        ],
+        Kind::BlockOverrides => &[
+            ("[]", OBJECT),
+            (r#"{"number":1}"#, STRING),
+            (r#"{"time":"1"}"#, PREFIX),
+            (r#"{"feeRecipient":"0x1"}"#, ADDRESS),
+            (r#"{"prevRandao":"0x1"}"#, HASH),
         ],
         Kind::Percentiles => &[
             ("50", ARRAY),

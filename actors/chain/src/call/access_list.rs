@@ -80,7 +80,7 @@ impl CallRunner<'_> {
             let ran = self
                 .inspect(self.gas_limit(), access_list.clone(), &mut accesses)
                 .map_err(|error| {
-                    error.as_refused(|_, reason| format!("failed to apply transaction: {reason}"))
+                    error.with_words(|_, reason| format!("failed to apply transaction: {reason}"))
                 })?;
             *spent = spent.saturating_add(ran.gas_most);
             if accesses.slots == list.slots || runs == RUNS_MAX {

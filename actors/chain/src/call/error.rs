@@ -109,7 +109,7 @@ impl CallError {
     }
 
     /// The same error, but for a refusal, which is said in other words.
-    pub(super) fn as_refused(self, words: impl FnOnce(u64, &str) -> String) -> Self {
+    pub(super) fn with_words(self, words: impl FnOnce(u64, &str) -> String) -> Self {
         match self {
             Self::Refused { reason, gas } => Self::invalid(words(gas, &reason)),
             other => other,

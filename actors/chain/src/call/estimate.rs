@@ -90,7 +90,7 @@ impl CallRunner<'_> {
                 Ok(None)
             }
             Err(error) => {
-                Err(error.as_refused(|gas, reason| format!("failed with {gas} gas: {reason}")))
+                Err(error.with_words(|gas, reason| format!("failed with {gas} gas: {reason}")))
             }
         }
     }
