@@ -15,7 +15,8 @@ pub(crate) const RESULT_UNITS: u64 = 2;
 /// Units for each storage key after the first: as many as for a read of one slot.
 pub(crate) const KEY_UNITS: u64 = 1;
 
-/// Gas of a call that the price of a method covers: that of a transfer, and of a look-up of a token.
+/// Gas of a call that the price of a method covers: a transfer takes 21,000, and to look up a
+/// balance of a token some thousands more.
 pub(crate) const COVERED_GAS: u64 = 50_000;
 
 /// Further gas of a call that costs one unit.

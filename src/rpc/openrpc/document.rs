@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{
+    calls,
     documentation::{DOCUMENTATION, Documentation},
     errors::{self, Error},
     examples::{Example, examples},
@@ -42,6 +43,7 @@ pub fn document() -> Bytes {
     });
     let methods: Vec<Value> = methods.collect();
     let mut schemas = parameters::components();
+    schemas.extend(calls::components());
     schemas.extend(results::components());
     let document = json!({
         "openrpc": OPENRPC,

@@ -5,10 +5,7 @@
 use nearhead_chain::fees::PERCENTILES_MAX;
 use serde_json::{Map, Value, json};
 
-use super::{
-    calls,
-    results::{or_null, reference},
-};
+use super::results::{or_null, reference};
 use crate::limits::{STORAGE_KEYS_MAX, TOPICS_MAX};
 
 /// The schemas by name.
@@ -18,7 +15,6 @@ pub(super) fn components() -> Map<String, Value> {
     components.extend(storage());
     components.extend(filters());
     components.extend(subscriptions());
-    components.extend(calls::components());
     components
 }
 

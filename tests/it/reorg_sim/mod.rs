@@ -42,6 +42,9 @@ const STEPS: usize = 420;
 /// The percentiles of fee histories.
 const PERCENTILES: [u64; 4] = [0, 10, 50, 100];
 
+/// Gas of the code that returns a balance, once the account is paid for.
+const BALANCE_GAS: u64 = 118;
+
 /// The most reverts in one sequence.
 const DEPTH: usize = 9;
 
@@ -369,6 +372,14 @@ impl<'a> Walk<'a> {
             _ => &absent,
         };
         let (address, (slot, value)) = (account.address, *self.rng.pick(&account.slots));
+        let caller = format!("{:#x}", Address::repeat_byte(8));
+        // BALANCE of the account, returned.
+        let code = format!("0x73{address:x}3160005260206000f3");
+        let call = [
+            json!({"to": caller}),
+            id.clone(),
+            json!({&caller: {"code": code}}),
+        ];
         let address_text = format!("{address:#x}");
         for (method, params, result) in [
             (
@@ -396,6 +407,16 @@ impl<'a> Walk<'a> {
                 json!([{ address_text.as_str(): [B256::from(slot)] }, id]),
                 json!({ address_text.as_str(): [B256::from(value)] }),
             ),
+            ("eth_call", json!(call), json!(B256::from(account.balance))),
+            (
+                "eth_createAccessList",
+                json!(call),
+                json!({
+                    "accessList": [{"address": address_text, "storageKeys": []}],
+                    "gasUsed": hex(21_000 + 2_400 + BALANCE_GAS),
+                }),
+            ),
+            ("eth_estimateGas", json!([{"to": caller}, id]), hex(21_000)),
         ] {
             let expected = at.clone().map(|_| result);
             self.compare_answer(method, params, expected).await;

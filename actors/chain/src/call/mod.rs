@@ -26,6 +26,7 @@ mod request;
 mod revert;
 mod run;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests;
 mod view;
 mod watch;

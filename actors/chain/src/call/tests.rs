@@ -1,1 +1,266 @@
+//! Calls on a dev chain, and on states that are held in part.
 
+use std::{collections::BTreeMap, sync::Arc};
+
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, Bytes, U256, address, bytes, keccak256};
+
+use super::*;
+use crate::{
+    block::{Block, RawBlock},
+    dev::{DevConfig, Producer, Profile},
+    encode::EncodeOptions,
+    log_search::Cancellation,
+    network::ServedChain,
+    trie::{NodeStore, State},
+};
+
+const CONTRACT: Address = address!("00000000000000000000000000000000000c0de5");
+
+/// Blocks of a dev chain, each with the block before it.
+fn chain(blocks: usize) -> (ServedChain, Vec<(Arc<Block>, RawBlock)>) {
+    let config = DevConfig {
+        seed: 3,
+        profile: Profile::Small,
+        block_time_seconds: 1,
+        reorg_every: None,
+        reorg_depth: 1,
+    };
+    let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+    let mut pairs = Vec::new();
+    for _ in 0..blocks {
+        let parent = Arc::clone(producer.head());
+        let step = producer.step().unwrap();
+        let (raw, _) = step.applied.into_iter().next().unwrap();
+        pairs.push((parent, raw));
+    }
+    (producer.spec().clone().into(), pairs)
+}
+
+/// Runs a call on a state.
+fn run(
+    chain: &ServedChain,
+    block: &Block,
+    state: &State,
+    call: &Call,
+) -> Result<(Bytes, u64), CallError> {
+    let cancel = Cancellation::default();
+    let place = Place {
+        block,
+        state,
+        ancestor: &|number| block.hash_of(number),
+    };
+    let (output, gas) = CallRunner::new(chain, place, call, &cancel)?.call();
+    Ok((output?, gas))
+}
+
+/// A call of a contract with this code.
+fn coded(code: Bytes, input: Bytes) -> Call {
+    let account = AccountOverride {
+        code: Some(code),
+        ..AccountOverride::default()
+    };
+    Call {
+        request: CallRequest {
+            to: Some(CONTRACT),
+            input,
+            ..CallRequest::default()
+        },
+        accounts: BTreeMap::from([(CONTRACT, account)]),
+        gas_max: 50_000_000,
+        ..Call::default()
+    }
+}
+
+/// A state that is held in part is completed from another one by what calls note: each ends as on
+/// the whole state, after few rounds.
+#[test]
+fn what_is_missing_is_noted_and_then_found() {
+    let (chain, pairs) = chain(12);
+    let (mut calls, mut rounds, mut most) = (0, 0, 0);
+    for (block, raw) in &pairs {
+        let whole = block.state.as_ref().unwrap();
+        let part = State::hold(&NodeStore::new(), whole.root());
+        for transaction in &raw.body.transactions {
+            let call = Call {
+                request: CallRequest {
+                    to: transaction.to(),
+                    input: transaction.input().clone(),
+                    ..CallRequest::default()
+                },
+                gas_max: 1_000_000,
+                ..Call::default()
+            };
+            let expected = run(&chain, block, whole, &call);
+            let mut own = 0;
+            let found = loop {
+                match run(&chain, block, &part, &call) {
+                    Err(CallError::Missing(missing)) => complete(&part, whole, &missing),
+                    found => break found,
+                }
+                own += 1;
+                assert!(own <= 16, "{call:?}");
+            };
+            assert_eq!(found, expected, "{call:?}");
+            calls += 1;
+            rounds += own;
+            most = most.max(own);
+        }
+    }
+    println!("{calls} calls, {rounds} rounds, at most {most} for one");
+    assert!(
+        calls > 100 && rounds > calls / 4,
+        "{calls} calls, {rounds} rounds"
+    );
+    assert!(most <= 6, "{most} rounds for one call");
+}
+
+/// Copies accounts, slots and codes.
+fn complete(part: &State, whole: &State, missing: &MissingState) {
+    assert!(!missing.is_empty());
+    for (address, slots) in missing {
+        let proof = whole.prove(address, slots).unwrap();
+        part.store().insert_proof(&proof);
+        if let Some(account) = proof.account {
+            part.store()
+                .insert_code(whole.code(&account.code_hash).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_run_ends_when_it_is_cancelled() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    // A loop, with more gas than any run could use.
+    let mut call = coded(bytes!("5b600056"), Bytes::new());
+    call.gas_max = u64::MAX >> 1;
+    let cancel = Cancellation::default();
+    cancel.cancel();
+    let place = Place {
+        block,
+        state: block.state.as_ref().unwrap(),
+        ancestor: &|_| None,
+    };
+    let runner = CallRunner::new(&chain, place, &call, &cancel).unwrap();
+    assert_eq!(runner.call().0, Err(CallError::Cancelled));
+    assert_eq!(runner.estimate().0, Err(CallError::Cancelled));
+    assert_eq!(runner.access_list().0.unwrap_err(), CallError::Cancelled);
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_gas() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    for (bytes, expected) in [
+        (8 << 20, Ok(())),
+        (32 << 20, Err(CallError::Halted("out of gas".into()))),
+    ] {
+        // MSTORE at the number of the input.
+        let input = U256::from(bytes).to_be_bytes::<32>();
+        let mut call = coded(bytes!("60016000355200"), input.into());
+        call.gas_max = u64::MAX >> 1;
+        let found = run(&chain, block, state, &call).map(|_| ());
+        assert_eq!(found, expected, "{bytes}");
+    }
+}
+
+#[test]
+fn overrides_hold_for_the_call() {
+    let (chain, pairs) = chain(3);
+    let (block, _) = pairs.last().unwrap();
+    let state = block.state.as_ref().unwrap();
+    let word = |value: u64| Bytes::from(U256::from(value).to_be_bytes::<32>());
+    let block_call = |opcode: u8, block: BlockOverrides| {
+        let code = [&[opcode], &bytes!("60005260206000f3")[..]].concat();
+        Call {
+            block,
+            ..coded(code.into(), Bytes::new())
+        }
+    };
+    let overrides = BlockOverrides {
+        number: Some(1_000),
+        timestamp: Some(block.header.timestamp + 7),
+        gas_limit: Some(123_456_789),
+        beneficiary: Some(Address::with_last_byte(9)),
+        base_fee: Some(17),
+        ..BlockOverrides::default()
+    };
+    for (opcode, value) in [
+        (0x43, 1_000),
+        (0x42, block.header.timestamp + 7),
+        (0x45, 123_456_789),
+        (0x41, 9),
+        // Nothing is paid for gas.
+        (0x48, 0),
+        (0x3a, 0),
+    ] {
+        let call = block_call(opcode, overrides.clone());
+        let (output, _) = run(&chain, block, state, &call).unwrap();
+        assert_eq!(output, word(value), "{opcode:#x}");
+    }
+    // SLOAD of 5, where storage is overridden as a whole, in part, or not.
+    for (storage, expected) in [
+        (
+            StorageOverride::Whole(BTreeMap::from([(U256::from(5), U256::from(8))])),
+            8,
+        ),
+        (StorageOverride::Whole(BTreeMap::new()), 0),
+        (
+            StorageOverride::Slots(BTreeMap::from([(U256::from(5), U256::from(9))])),
+            9,
+        ),
+        (StorageOverride::Nothing, 0),
+    ] {
+        let mut call = coded(bytes!("60055460005260206000f3"), Bytes::new());
+        call.accounts.get_mut(&CONTRACT).unwrap().storage = storage;
+        let (output, _) = run(&chain, block, state, &call).unwrap();
+        assert_eq!(output, word(expected));
+    }
+}
+
+#[test]
+fn precompiles_move() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    let sha256 = Address::with_last_byte(2);
+    let moved = AccountOverride {
+        precompile_moved_to: Some(CONTRACT),
+        ..AccountOverride::default()
+    };
+    let call = |to, from| Call {
+        request: CallRequest {
+            to: Some(to),
+            ..CallRequest::default()
+        },
+        accounts: BTreeMap::from([(from, moved.clone())]),
+        gas_max: 100_000,
+        ..Call::default()
+    };
+    let (output, _) = run(&chain, block, state, &call(CONTRACT, sha256)).unwrap();
+    let empty = bytes!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_eq!(output, empty);
+    let (output, _) = run(&chain, block, state, &call(sha256, sha256)).unwrap();
+    assert_eq!(output, Bytes::new());
+    let refused = run(&chain, block, state, &call(CONTRACT, CONTRACT));
+    assert_eq!(
+        refused.map(|(output, _)| output),
+        Ok(Bytes::new()),
+        "to itself"
+    );
+    let no_precompile = Address::from_word(keccak256("none"));
+    let refused = run(&chain, block, state, &call(CONTRACT, no_precompile));
+    assert!(matches!(refused, Err(CallError::Invalid(_))), "{refused:?}");
+}
+
+#[test]
+fn calls_of_unknown_rules_are_refused() {
+    let (_, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    let call = coded(Bytes::new(), Bytes::new());
+    let refused = run(&ServedChain::from(1_337), block, state, &call);
+    assert_eq!(refused, Err(CallError::OtherRules));
+}
