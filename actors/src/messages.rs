@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
     block::Block,
-    call::{Call, CallAccessList, CallError},
+    call::{Call, CallAccessList, CallError, GasMeter},
     encode::ProofKey,
     json::Json,
     log_search::{Cancellation, LogFilter},
@@ -250,18 +250,9 @@ pub enum Called {
     AccessList(CallAccessList),
 }
 
-/// The end of a call of a contract.
-#[derive(Debug)]
-pub struct CallReply {
-    /// What it gave, or why it gave nothing.
-    pub result: Result<Called, CallError>,
-    /// Gas that all runs used together.
-    pub gas: u64,
-}
-
 /// To the call actor: run a call of a contract. Measured by gas.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<CallReply>")]
+#[rtype(result = "Reply<Result<Called, CallError>>")]
 pub struct RunCall {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
@@ -273,6 +264,8 @@ pub struct RunCall {
     pub call: Call,
     /// What is wanted.
     pub kind: CallKind,
+    /// Counts the gas of all runs, also if the reply is an error.
+    pub gas: GasMeter,
     /// The instant at which it is cancelled.
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.

@@ -165,9 +165,7 @@ pub(crate) fn accounts(raw: &RawValue) -> Result<StateOverrides, ParamError> {
         .filter_map(|account| account.precompile_moved_to);
     for target in targets {
         if accounts.contains_key(&target) {
-            return Err(
-                format!("account {target} has already been overridden by a precompile").into(),
-            );
+            return Err(format!("account {target} is already overridden").into());
         }
     }
     Ok(accounts)
@@ -190,7 +188,7 @@ fn account(raw: &RawValue) -> Result<AccountOverride, ParamError> {
         nonce: read(nonce, params::quantity)?,
         code: read(code, params::data)?,
         storage: match (read(state, slots)?, read(state_diff, slots)?) {
-            (Some(_), Some(_)) => return Err("both 'state' and 'stateDiff' are set".into()),
+            (Some(_), Some(_)) => return Err("an account has both 'state' and 'stateDiff'".into()),
             (Some(slots), None) => StorageOverride::Whole(slots),
             (None, Some(slots)) => StorageOverride::Slots(slots),
             (None, None) => StorageOverride::Nothing,

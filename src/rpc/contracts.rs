@@ -67,8 +67,8 @@ impl<'a> ContractCheck<'a> {
         is_listed.then_some(()).ok_or(NOT_LISTED)
     }
 
-    /// Checks a call that may read any contract.
-    pub(super) fn any_contract(&self) -> Result<(), RpcError> {
+    /// Checks a call that may read every contract.
+    pub(super) fn all_contracts(&self) -> Result<(), RpcError> {
         self.is_done.set(true);
         let is_listed = self.allow.contracts.is_empty();
         is_listed.then_some(()).ok_or(NOT_LISTED)

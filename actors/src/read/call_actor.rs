@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     admission::{Entry, MAILBOX_CAPACITY},
-    messages::{CallKind, CallReply, Called, QueryError, Reply, RunCall},
+    messages::{CallKind, Called, QueryError, Reply, RunCall},
     upstream::BlockRef,
 };
 
@@ -60,7 +60,7 @@ impl Actor for CallActor {
 impl Supervised for CallActor {}
 
 impl Handler<RunCall> for CallActor {
-    type Result = NowOrLater<CallReply>;
+    type Result = NowOrLater<Result<Called, CallError>>;
 
     fn handle(&mut self, call: RunCall, _: &mut Context<Self>) -> Self::Result {
         let resources = self.resources.clone();
@@ -80,7 +80,7 @@ impl Handler<RunCall> for CallActor {
 }
 
 /// Runs a call, and fetches what it lacks, until it lacks nothing.
-async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
+async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, CallError>> {
     let block = Arc::clone(call.snapshot.resolve_id(call.at)?);
     let number = block.number();
     let state = block.state.as_ref().ok_or(QueryError::NoState { number })?;
@@ -102,7 +102,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
         .run_call(query.clone(), share, CALL_WORK, Entry::New)
         .await?;
     for _ in 0..FETCHES_MAX {
-        let Err(CallError::Missing(missing)) = &reply.result else {
+        let Err(CallError::Missing(missing)) = &reply else {
             return Ok(reply);
         };
         let Some(source) = &resources.state else {
@@ -124,7 +124,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<CallReply> {
             .run_call(query.clone(), share, CALL_WORK, Entry::Again)
             .await?;
     }
-    match &reply.result {
+    match &reply {
         Err(CallError::Missing(_)) => Err(QueryError::TooManyFetches { most: FETCHES_MAX }),
         _ => Ok(reply),
     }
@@ -152,13 +152,13 @@ struct PlacedCall {
 }
 
 impl PoolQuery for PlacedCall {
-    type Output = CallReply;
+    type Output = Result<Called, CallError>;
 
     fn cancellation(&self) -> &Cancellation {
         &self.call.cancel
     }
 
-    fn run(&self) -> Reply<CallReply> {
+    fn run(&self) -> Reply<Result<Called, CallError>> {
         let Self { call, block, state } = self;
         let chain = call.snapshot.chain();
         let place = Place {
@@ -166,33 +166,15 @@ impl PoolQuery for PlacedCall {
             state,
             ancestor: &|number| ancestor(&call.snapshot, block, number),
         };
-        let runner = CallRunner::new(chain, place, &call.call, &call.cancel);
-        let runner = match runner {
-            Ok(runner) => runner,
-            Err(error) => {
-                return Ok(CallReply {
-                    result: Err(error),
-                    gas: 0,
-                });
-            }
-        };
-        let (result, gas) = match call.kind {
-            CallKind::Output => {
-                let (output, gas) = runner.call();
-                (output.map(Called::Output), gas)
-            }
-            CallKind::Gas => {
-                let (estimate, gas) = runner.estimate();
-                (estimate.map(Called::Gas), gas)
-            }
-            CallKind::AccessList => {
-                let (list, gas) = runner.access_list();
-                (list.map(Called::AccessList), gas)
-            }
-        };
-        match result {
+        let runner = CallRunner::new(chain, place, &call.call, &call.gas, &call.cancel);
+        let called = runner.and_then(|runner| match call.kind {
+            CallKind::Output => runner.call().map(Called::Output),
+            CallKind::Gas => runner.estimate().map(Called::Gas),
+            CallKind::AccessList => runner.access_list().map(Called::AccessList),
+        });
+        match called {
             Err(CallError::Cancelled) => Err(QueryError::Cancelled),
-            result => Ok(CallReply { result, gas }),
+            called => Ok(called),
         }
     }
 }

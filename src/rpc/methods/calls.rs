@@ -2,13 +2,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use alloy_primitives::Bytes;
 use nearhead_actors::{
     messages::{CallKind, Called, RunCall},
     read::ask,
 };
 use nearhead_chain::{
-    call::{BlockOverrides, Call, CallRequest, StateOverrides},
+    call::{BlockOverrides, Call, CallRequest, GasMeter, GasPrice, StateOverrides},
     encode::value,
     json::Json,
     window::BlockId,
@@ -73,7 +72,7 @@ async fn run(
     let call_params::Request { request, chain_id } = request;
     check_chain(context, chain_id)?;
     check_contracts(context, &request, &accounts)?;
-    let cancel = CancelOnDrop::default();
+    let (cancel, gas) = (CancelOnDrop::default(), GasMeter::default());
     let call = RunCall {
         snapshot: Arc::clone(&context.snapshot),
         budget: context.key.tenant.call_budget.clone(),
@@ -85,15 +84,16 @@ async fn run(
             gas_max: context.calls.gas_max,
         },
         kind,
+        gas: gas.clone(),
         deadline: Instant::now() + context.calls.timeout,
         cancel: cancel.token(),
     };
     let oldest = context.snapshot.oldest();
     let reply = ask(&context.worker.calls, call).await;
-    let reply =
+    context.gas.set(gas.used());
+    let called =
         reply.map_err(|error| RpcError::from_query(error, QuerySubject::State { oldest }))?;
-    context.gas.set(reply.gas);
-    Ok(Output(reply.result?))
+    Ok(Output(called?))
 }
 
 /// What a call gave.
@@ -119,21 +119,19 @@ fn check_chain(context: &RequestContext<'_>, chain_id: Option<u64>) -> Result<()
     }
 }
 
-/// With a list of contracts, a call is of one of them, and brings no code of its own: that could
-/// read any other one.
+/// With a list of contracts, a call is of one of them, as they are in the state: any other one
+/// could read all contracts. Who pays is listed too, because errors say what it has.
 fn check_contracts(
     context: &RequestContext<'_>,
     request: &CallRequest,
     accounts: &StateOverrides,
 ) -> Result<(), RpcError> {
-    let has_code = accounts.values().any(|account| {
-        account
-            .code
-            .as_ref()
-            .is_some_and(|code: &Bytes| !code.is_empty())
-    });
-    match request.to {
-        Some(to) if !has_code => context.contracts.addresses([&to]),
-        _ => context.contracts.any_contract(),
+    let pays = !request.value.is_zero() || request.price != GasPrice::Free;
+    let from = pays.then_some(&request.from);
+    match &request.to {
+        Some(to) if accounts.is_empty() && request.authorizations.is_none() => {
+            context.contracts.addresses([to].into_iter().chain(from))
+        }
+        _ => context.contracts.all_contracts(),
     }
 }

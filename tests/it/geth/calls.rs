@@ -71,18 +71,16 @@ fn comparable(mut answer: Value) -> Value {
         if text == "contract creation code storage out of gas" {
             *text = "out of gas".to_owned();
         }
-        for start in [
-            "invalid opcode",
-            "out of gas",
-            "stack",
-            "failed to apply transaction",
-        ] {
+        // geth names the transaction that it made of the call.
+        if let Some((_, reason)) = text.split_once(" err: ")
+            && text.starts_with("failed to apply transaction: 0x")
+        {
+            *text = format!("failed to apply transaction: {reason}");
+        }
+        for start in ["invalid opcode", "out of gas", "stack"] {
             if text.starts_with(start) {
                 *text = start.to_owned();
             }
-        }
-        if text == "insufficient gas to process all authorizations" {
-            *text = "failed to apply transaction".to_owned();
         }
     }
     answer

@@ -81,8 +81,19 @@ fn calls() -> Vec<(&'static str, Value, bool)> {
         ),
         (
             "eth_call",
-            json!([{"to": LISTED}, "latest", {OTHER.to_string(): {"balance": "0x1"}}]),
-            true,
+            json!([{"to": LISTED}, "latest", {LISTED.to_string(): {"stateDiff": {}}}]),
+            false,
+        ),
+        ("eth_call", json!([{"to": LISTED, "from": OTHER}]), true),
+        (
+            "eth_call",
+            json!([{"to": LISTED, "from": OTHER, "value": "0x1"}]),
+            false,
+        ),
+        (
+            "eth_call",
+            json!([{"to": LISTED, "authorizationList": []}]),
+            false,
         ),
         ("eth_estimateGas", json!([{"to": LISTED}]), true),
         ("eth_estimateGas", json!([{"to": OTHER}]), false),

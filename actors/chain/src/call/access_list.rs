@@ -19,6 +19,9 @@ use revm::{
 use super::{error::CallError, run::CallRunner};
 use crate::{encode::writer::JsonWriter, json::Json};
 
+/// Gas of an authorization (EIP-7702).
+const AUTHORIZATION_GAS: u64 = 25_000;
+
 /// Runs until the list no longer changes: what a call reads may depend on the gas that it has left.
 const RUNS_MAX: usize = 16;
 
@@ -51,8 +54,8 @@ impl CallAccessList {
             w.raw("}");
         });
         if let Some(error) = &self.error {
-            // The EVM's words have nothing that JSON escapes.
-            w.member("error").raw(format!("{:?}", error.end()));
+            w.member("error")
+                .raw(serde_json::Value::from(error.end()).to_string());
         }
         w.member("gasUsed").number(self.gas_used);
         w.raw("}");
@@ -61,15 +64,11 @@ impl CallAccessList {
 }
 
 impl CallRunner<'_> {
-    /// The access list of the call, or any [`CallError`] but those that end a call while it runs.
-    /// And the gas that all runs used.
-    pub fn access_list(&self) -> (Result<CallAccessList, CallError>, u64) {
-        let mut spent = 0;
-        let list = self.find_access_list(&mut spent);
-        (list, spent)
-    }
-
-    fn find_access_list(&self, spent: &mut u64) -> Result<CallAccessList, CallError> {
+    /// The access list of the call (eth_createAccessList). A call that reverts has one, too.
+    ///
+    /// # Errors
+    /// Any [`CallError`] but [`CallError::Reverted`] and [`CallError::Halted`].
+    pub fn access_list(&self) -> Result<CallAccessList, CallError> {
         let excluded = self.excluded()?;
         let own = self.call.request.access_list.clone().unwrap_or_default();
         let mut list = Accesses::of(&own, &excluded);
@@ -78,26 +77,34 @@ impl CallRunner<'_> {
             let access_list = list.clone().into_list();
             let mut accesses = Accesses::of(&access_list, &excluded);
             let ran = self
-                .inspect(self.gas_limit(), access_list.clone(), &mut accesses)
+                .run_inspected(self.gas_limit(), access_list.clone(), &mut accesses)
                 .map_err(|error| {
                     error.with_words(|_, reason| format!("failed to apply transaction: {reason}"))
                 })?;
-            *spent = spent.saturating_add(ran.gas_most);
-            if accesses.slots == list.slots || runs == RUNS_MAX {
+            if accesses.slots == list.slots {
                 return Ok(CallAccessList {
                     access_list,
                     gas_used: ran.gas_used,
                     error: ran.output.err(),
                 });
             }
+            if runs == RUNS_MAX {
+                return Err(CallError::invalid("the access list changes with every run"));
+            }
             list = accesses;
             runs += 1;
         }
     }
 
-    /// Accounts that are paid for in any case.
+    /// Accounts that no list makes cheaper.
     fn excluded(&self) -> Result<BTreeSet<Address>, CallError> {
         let request = &self.call.request;
+        let authorizations = request.authorizations.iter().flatten();
+        // Before any signature is checked, which takes long.
+        if authorizations.count() as u64 > self.gas_limit() / AUTHORIZATION_GAS {
+            let message = "insufficient gas to process all authorizations";
+            return Err(CallError::invalid(message));
+        }
         let created = match request.to {
             Some(to) => to,
             None => request.from.create(self.nonce()?),
@@ -119,7 +126,7 @@ struct Accesses<'a> {
 }
 
 impl<'a> Accesses<'a> {
-    /// What a list has, but for accounts that are paid for in any case.
+    /// What a list has, but for excluded accounts.
     fn of(list: &AccessList, excluded: &'a BTreeSet<Address>) -> Self {
         let mut accesses = Self {
             slots: BTreeMap::new(),

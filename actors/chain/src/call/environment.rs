@@ -4,7 +4,7 @@ use alloy_consensus::Header;
 use alloy_eips::eip2930::AccessList;
 use alloy_evm::EvmEnv;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, TxKind};
+use alloy_primitives::TxKind;
 use revm::{context::TxEnv, context_interface::block::BlobExcessGasAndPrice};
 
 use super::{
@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{block::Block, network::ServedChain};
 
-/// Bytes of memory that one contract of a call may use, and those that it calls: as much as some 45
-/// million gas pay for.
-const MEMORY_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of memory of all contracts that a call has called. In 1,024 of them, 50 million gas pay
+/// for 140 MB, so that no call of the default limit meets this bound.
+const MEMORY_BYTES_MAX: u64 = 192 << 20;
 
 /// The block of a call, and the rules there.
 #[derive(Debug)]
@@ -27,11 +27,9 @@ pub(super) struct Environment {
     /// Whether there are access lists (EIP-2930). Without, those of calls are ignored, as in geth.
     has_access_lists: bool,
     /// Whether there are blobs (EIP-4844). Without, those of calls are ignored, as in geth.
-    has_blobs: bool,
+    pub(super) has_blobs: bool,
     /// Most gas of a transaction (EIP-7825), which a call may exceed and an estimate may not.
     pub(super) transaction_gas_max: Option<u64>,
-    /// Precompiled contracts that are elsewhere: from, to.
-    pub(super) moved_precompiles: Vec<(Address, Address)>,
 }
 
 impl Environment {
@@ -43,21 +41,25 @@ impl Environment {
         let spec = chain.spec.as_ref().ok_or(CallError::OtherRules)?;
         let header = overridden(&block.header, &call.block);
         let is_merged = block.header.difficulty.is_zero();
-        let rules = spec.rules(header.number, header.timestamp, is_merged);
+        // A call that says an earlier time does not go back before a fork: initcode, for one, would
+        // have no bound there.
+        let number = header.number.max(block.header.number);
+        let timestamp = header.timestamp.max(block.header.timestamp);
+        let rules = spec.rules(number, timestamp, is_merged);
         if rules.has(EthereumHardfork::Amsterdam) {
             return Err(CallError::OtherRules);
         }
         let mut evm = EvmEnv::for_eth_block(&header, rules, chain.id, rules.blob_params());
         let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
         if rules.has(EthereumHardfork::Cancun) {
-            // Only a call's own time puts a block after the fork whose header is from before it.
+            // The header is from before Cancun, and the call's own time is after it.
             blob_gas.get_or_insert(BlobExcessGasAndPrice {
                 excess_blob_gas: 0,
                 blob_gasprice: 1,
             });
         }
         let blob_gas_price = match call.request.max_fee_per_blob_gas.unwrap_or_default() {
-            // Who offers nothing for blobs pays nothing.
+            // A call that offers nothing for blobs gets them for nothing.
             0 if call.request.blob_hashes.is_some() => Some(0),
             _ => call.block.blob_gas_price,
         };
@@ -75,13 +77,11 @@ impl Environment {
         config.disable_nonce_check = true;
         config.disable_eip3607 = true;
         config.disable_block_gas_limit = true;
-        // No account of a proposer is read that gets nothing.
+        // The proposer gets nothing then, so its account is not read.
         config.disable_fee_charge = is_free && !call.request.pays_for_blobs();
         config.memory_limit = MEMORY_BYTES_MAX;
         config.tx_gas_limit_cap = Some(u64::MAX);
         config.tx_chain_id_check = false;
-        let moved = call.accounts.iter();
-        let moved = moved.filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));
         Ok(Self {
             evm,
             meters_net_gas: rules.meters_net_gas(),
@@ -90,7 +90,6 @@ impl Environment {
             transaction_gas_max: rules
                 .has(EthereumHardfork::Osaka)
                 .then_some(revm::primitives::eip7825::TX_GAS_LIMIT_CAP),
-            moved_precompiles: moved.collect(),
         })
     }
 }

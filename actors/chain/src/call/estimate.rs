@@ -4,7 +4,10 @@
 
 use alloy_primitives::U256;
 
-use super::{error::CallError, run::CallRunner};
+use super::{
+    error::CallError,
+    run::{CallRunner, Ran},
+};
 
 /// Gas of a transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -19,16 +22,11 @@ const TOLERANCE: u64 = 15;
 const BLOB_GAS: u64 = 131_072;
 
 impl CallRunner<'_> {
-    /// The gas with which the call succeeds, up to 1.5% too much (eth_estimateGas), or any
-    /// [`CallError`]: that of the call itself if no gas would be enough. And the gas that all runs
-    /// used.
-    pub fn estimate(&self) -> (Result<u64, CallError>, u64) {
-        let mut spent = 0;
-        let estimate = self.search(&mut spent);
-        (estimate, spent)
-    }
-
-    fn search(&self, spent: &mut u64) -> Result<u64, CallError> {
+    /// The gas with which the call succeeds, up to 1.5% too much (eth_estimateGas).
+    ///
+    /// # Errors
+    /// Any [`CallError`]; that of the call itself if no gas would be enough.
+    pub fn estimate(&self) -> Result<u64, CallError> {
         let request = &self.call.request;
         let mut most = self.most_gas()?;
         if request.input.is_empty() && request.to.is_some() {
@@ -40,7 +38,7 @@ impl CallRunner<'_> {
                 _ => {}
             }
         }
-        let ran = match self.run_within(most, spent)? {
+        let ran = match self.run_within(most)? {
             Some(ran) => ran,
             None => return Err(exceeds(most)),
         };
@@ -50,26 +48,24 @@ impl CallRunner<'_> {
         }
         let mut least = ran.gas_used.saturating_sub(1);
         // Contracts may keep a 64th of their gas back.
-        let likely = ran.gas_most.saturating_add(STIPEND).saturating_mul(64) / 63;
+        let likely = ran
+            .gas_before_refund
+            .saturating_add(STIPEND)
+            .saturating_mul(64)
+            / 63;
         if likely < most {
-            self.narrow(likely, &mut least, &mut most, spent)?;
+            self.narrow(likely, &mut least, &mut most)?;
         }
         while least + 1 < most && (most - least) * 1_000 >= most * TOLERANCE {
             let middle = least.midpoint(most).min(least.saturating_mul(2));
-            self.narrow(middle, &mut least, &mut most, spent)?;
+            self.narrow(middle, &mut least, &mut most)?;
         }
         Ok(most)
     }
 
     /// Finds out on which side of `gas` the estimate is.
-    fn narrow(
-        &self,
-        gas: u64,
-        least: &mut u64,
-        most: &mut u64,
-        spent: &mut u64,
-    ) -> Result<(), CallError> {
-        let ran = self.run_within(gas, spent)?;
+    fn narrow(&self, gas: u64, least: &mut u64, most: &mut u64) -> Result<(), CallError> {
+        let ran = self.run_within(gas)?;
         match ran.is_some_and(|ran| ran.output.is_ok()) {
             true => *most = gas,
             false => *least = gas,
@@ -78,12 +74,9 @@ impl CallRunner<'_> {
     }
 
     /// Runs the call; `None` if the gas is not enough to begin.
-    fn run_within(&self, gas: u64, spent: &mut u64) -> Result<Option<super::run::Ran>, CallError> {
+    fn run_within(&self, gas: u64) -> Result<Option<Ran>, CallError> {
         match self.run(gas) {
-            Ok(ran) => {
-                *spent = spent.saturating_add(ran.gas_most);
-                Ok(Some(ran))
-            }
+            Ok(ran) => Ok(Some(ran)),
             Err(CallError::Refused { reason, .. })
                 if reason.starts_with("intrinsic gas too low") =>
             {
@@ -107,6 +100,7 @@ impl CallRunner<'_> {
         if !price.is_zero() {
             let balance = self.balance()?;
             let blobs = request.blob_hashes.as_ref().map_or(0, Vec::len) as u64;
+            let blobs = if self.environment.has_blobs { blobs } else { 0 };
             let blob_price = U256::from(request.max_fee_per_blob_gas.unwrap_or_default());
             let blob_cost = blob_price.saturating_mul(U256::from(blobs * BLOB_GAS));
             let left = balance.checked_sub(request.value);

@@ -37,5 +37,5 @@ pub use request::{
     AccountOverride, BlockOverrides, Call, CallRequest, GasPrice, StateOverrides, StorageOverride,
 };
 pub use revert::revert_reason;
-pub use run::CallRunner;
+pub use run::{CallRunner, GasMeter};
 pub use view::Place;

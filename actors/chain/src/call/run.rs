@@ -1,9 +1,15 @@
 //! Runs a call.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use alloy_eips::eip2930::AccessList;
 use alloy_evm::{
     Evm,
     eth::{EthEvmBuilder, EthEvmContext},
+    precompiles::PrecompilesMap,
 };
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
@@ -32,7 +38,29 @@ pub struct CallRunner<'a> {
     pub(super) environment: Environment,
     place: Place<'a>,
     pub(super) call: &'a Call,
+    gas: &'a GasMeter,
     cancel: &'a Cancellation,
+}
+
+/// The gas that runs have used. A run that has not ended has used all that it may use.
+#[derive(Clone, Debug, Default)]
+pub struct GasMeter(Arc<AtomicU64>);
+
+impl GasMeter {
+    /// The gas that was used.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, gas: u64) {
+        // It wraps around after more gas than a process runs in its life.
+        self.0.fetch_add(gas, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, gas: u64) {
+        self.0.fetch_sub(gas, Ordering::Relaxed);
+    }
 }
 
 /// The context of a call's EVM.
@@ -46,11 +74,11 @@ pub(super) struct Ran {
     /// Gas that it used, without what was given back.
     pub(super) gas_used: u64,
     /// Gas that it used before some was given back.
-    pub(super) gas_most: u64,
+    pub(super) gas_before_refund: u64,
 }
 
 impl<'a> CallRunner<'a> {
-    /// A runner of a call at this place.
+    /// A runner of a call at this place, which counts the gas that it uses.
     ///
     /// # Errors
     /// [`CallError::OtherRules`].
@@ -58,22 +86,24 @@ impl<'a> CallRunner<'a> {
         chain: &ServedChain,
         place: Place<'a>,
         call: &'a Call,
+        gas: &'a GasMeter,
         cancel: &'a Cancellation,
     ) -> Result<Self, CallError> {
         Ok(Self {
             environment: Environment::new(chain, place.block, call)?,
             place,
             call,
+            gas,
             cancel,
         })
     }
 
-    /// The output of the call (eth_call), or any [`CallError`]; and the gas that the run used.
-    pub fn call(&self) -> (Result<Bytes, CallError>, u64) {
-        match self.run(self.gas_limit()) {
-            Ok(ran) => (ran.output, ran.gas_most),
-            Err(error) => (Err(error), 0),
-        }
+    /// The output of the call (eth_call).
+    ///
+    /// # Errors
+    /// Any [`CallError`].
+    pub fn call(&self) -> Result<Bytes, CallError> {
+        self.run(self.gas_limit())?.output
     }
 
     /// The gas that the call may use.
@@ -85,11 +115,11 @@ impl<'a> CallRunner<'a> {
     /// Runs the call with this limit of gas.
     pub(super) fn run(&self, gas: u64) -> Result<Ran, CallError> {
         let access_list = self.call.request.access_list.clone();
-        self.inspected(gas, access_list, NoOpInspector, false)
+        self.run_once(gas, access_list, NoOpInspector, false)
     }
 
     /// Runs the call under an inspector, with another access list.
-    pub(super) fn inspect<I>(
+    pub(super) fn run_inspected<I>(
         &self,
         gas: u64,
         access_list: AccessList,
@@ -98,7 +128,7 @@ impl<'a> CallRunner<'a> {
     where
         I: for<'b> Inspector<CallContext<'b>>,
     {
-        self.inspected(gas, Some(access_list), inspector, true)
+        self.run_once(gas, Some(access_list), inspector, true)
     }
 
     /// Balance of the sender.
@@ -119,8 +149,8 @@ impl<'a> CallRunner<'a> {
         }
     }
 
-    /// The error if nothing is paid for gas, which the EVM does not check then, and the sender has
-    /// less than it sends.
+    /// The error if the sender has less than it sends. The EVM finds that itself, but not where
+    /// nothing is paid for gas.
     fn check_value(&self, state: &CallState<'_>) -> Result<Option<InvalidTransaction>, CallError> {
         let request = &self.call.request;
         if !self.environment.evm.cfg_env.disable_fee_charge || request.value.is_zero() {
@@ -136,6 +166,27 @@ impl<'a> CallRunner<'a> {
         )
     }
 
+    /// An account that is overridden is no precompiled contract any more, as in geth. That contract
+    /// may be at another address instead.
+    fn override_precompiles(&self, precompiles: &mut PrecompilesMap) -> Result<(), CallError> {
+        let accounts = || self.call.accounts.iter();
+        let moved =
+            accounts().filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));
+        let moved = precompiles.move_precompiles(moved);
+        moved.map_err(|error| CallError::invalid(error.to_string()))?;
+        for (address, account) in accounts() {
+            let is_target =
+                accounts().any(|(_, other)| other.precompile_moved_to == Some(*address));
+            if account.precompile_moved_to.is_none()
+                && !is_target
+                && precompiles.get(address).is_some()
+            {
+                precompiles.apply_precompile(address, |_| None);
+            }
+        }
+        Ok(())
+    }
+
     fn account(&self, address: Address) -> Result<AccountInfo, CallError> {
         let state = CallState::new(self.place, &self.call.accounts);
         let account = state.basic_ref(address);
@@ -143,7 +194,7 @@ impl<'a> CallRunner<'a> {
         Ok(account?.unwrap_or_default())
     }
 
-    fn inspected<I>(
+    fn run_once<I>(
         &self,
         gas: u64,
         access_list: Option<AccessList>,
@@ -160,19 +211,26 @@ impl<'a> CallRunner<'a> {
             evm = with_net_gas(evm, inspects);
         }
         let mut evm = watched(evm, inspects);
-        let moved = self.environment.moved_precompiles.iter().copied();
-        let moved = evm.precompiles_mut().move_precompiles(moved);
-        moved.map_err(|error| CallError::invalid(error.to_string()))?;
+        self.override_precompiles(evm.precompiles_mut())?;
         let request = &self.call.request;
         let transaction = self.environment.transaction(request, gas, access_list);
         let watch = Watch::new(self.cancel);
+        self.gas.take(gas);
         let result = evm.transact_raw(transaction);
         drop(watch);
+        if let Ok(outcome) = &result {
+            let used = outcome.result.gas().total_gas_spent();
+            self.gas.give_back(gas.saturating_sub(used));
+        } else {
+            self.gas.give_back(gas);
+        }
         if self.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
+        let refusal = self.check_value(&state)?;
+        // Last: what was read before counts only if all of it was held.
         state.check()?;
-        let result = match self.check_value(&state)? {
+        let result = match refusal {
             Some(error) => Err(EVMError::Transaction(error)),
             None => result,
         };
@@ -198,7 +256,7 @@ impl Ran {
                 ExecutionResult::Halt { reason, .. } => Err(CallError::halted(&reason)),
             },
             gas_used: gas.tx_gas_used(),
-            gas_most: gas.total_gas_spent().max(gas.floor_gas()),
+            gas_before_refund: gas.total_gas_spent().max(gas.floor_gas()),
         }
     }
 }

@@ -50,8 +50,9 @@ fn run(
         state,
         ancestor: &|number| block.hash_of(number),
     };
-    let (output, gas) = CallRunner::new(chain, place, call, &cancel)?.call();
-    Ok((output?, gas))
+    let gas = GasMeter::default();
+    let output = CallRunner::new(chain, place, call, &gas, &cancel)?.call()?;
+    Ok((output, gas.used()))
 }
 
 /// A call of a contract with this code.
@@ -132,20 +133,28 @@ fn complete(part: &State, whole: &State, missing: &MissingState) {
 fn a_run_ends_when_it_is_cancelled() {
     let (chain, pairs) = chain(1);
     let (block, _) = &pairs[0];
-    // A loop, with more gas than any run could use.
-    let mut call = coded(bytes!("5b600056"), Bytes::new());
-    call.gas_max = u64::MAX >> 1;
     let cancel = Cancellation::default();
     cancel.cancel();
+    // A loop, and code that calls itself twice: with more gas than any run could use.
+    let calls = bytes!("60006000600060006000305af160006000600060006000305af100");
+    for code in [bytes!("5b600056"), calls] {
+        let mut call = coded(code, Bytes::new());
+        call.gas_max = u64::MAX >> 1;
+        check_cancelled(&chain, block, &call, &cancel);
+    }
+}
+
+fn check_cancelled(chain: &ServedChain, block: &Block, call: &Call, cancel: &Cancellation) {
     let place = Place {
         block,
         state: block.state.as_ref().unwrap(),
         ancestor: &|_| None,
     };
-    let runner = CallRunner::new(&chain, place, &call, &cancel).unwrap();
-    assert_eq!(runner.call().0, Err(CallError::Cancelled));
-    assert_eq!(runner.estimate().0, Err(CallError::Cancelled));
-    assert_eq!(runner.access_list().0.unwrap_err(), CallError::Cancelled);
+    let gas = GasMeter::default();
+    let runner = CallRunner::new(chain, place, call, &gas, cancel).unwrap();
+    assert_eq!(runner.call(), Err(CallError::Cancelled));
+    assert_eq!(runner.estimate(), Err(CallError::Cancelled));
+    assert_eq!(runner.access_list().unwrap_err(), CallError::Cancelled);
 }
 
 #[test]
@@ -155,7 +164,7 @@ fn memory_is_bounded_whatever_the_gas() {
     let state = block.state.as_ref().unwrap();
     for (bytes, expected) in [
         (8 << 20, Ok(())),
-        (32 << 20, Err(CallError::Halted("out of gas".into()))),
+        (256 << 20, Err(CallError::Halted("out of gas".into()))),
     ] {
         // MSTORE at the number of the input.
         let input = U256::from(bytes).to_be_bytes::<32>();
@@ -244,6 +253,17 @@ fn precompiles_move() {
     assert_eq!(output, empty);
     let (output, _) = run(&chain, block, state, &call(sha256, sha256)).unwrap();
     assert_eq!(output, Bytes::new());
+    // An override of a precompiled contract replaces it.
+    let mut replaced = call(sha256, CONTRACT);
+    replaced.accounts = BTreeMap::from([(
+        sha256,
+        AccountOverride {
+            code: Some(bytes!("60075f5260205ff3")),
+            ..AccountOverride::default()
+        },
+    )]);
+    let (output, _) = run(&chain, block, state, &replaced).unwrap();
+    assert_eq!(output, Bytes::from(U256::from(7).to_be_bytes::<32>()));
     let refused = run(&chain, block, state, &call(CONTRACT, CONTRACT));
     assert_eq!(
         refused.map(|(output, _)| output),

@@ -19,6 +19,10 @@ use crate::{
     trie::{State, TrieError},
 };
 
+/// Accounts and slots that one run notes; the next one notes what is left. A proof has as many
+/// slots at most.
+const MISSING_MAX: usize = 1_024;
+
 /// Where a call runs.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
@@ -70,12 +74,13 @@ impl<'a> CallState<'a> {
     /// # Errors
     /// [`CallError::State`], [`CallError::Missing`].
     pub(super) fn check(&self) -> Result<(), CallError> {
-        if let Some(error) = self.error.get() {
-            return Err(error.clone().into());
-        }
         let missing = self.missing.borrow();
         if missing.is_empty() {
-            return Ok(());
+            // After something was missing, even an error may not be one of the true state.
+            return match self.error.get() {
+                Some(error) => Err(error.clone().into()),
+                None => Ok(()),
+            };
         }
         let missing = missing.iter();
         let missing: MissingState = missing
@@ -106,7 +111,10 @@ impl<'a> CallState<'a> {
 
     fn note(&self, address: Address, slot: Option<U256>) {
         let mut missing = self.missing.borrow_mut();
-        missing.entry(address).or_default().extend(slot);
+        let count: usize = missing.values().map(|slots| 1 + slots.len()).sum();
+        if count < MISSING_MAX {
+            missing.entry(address).or_default().extend(slot);
+        }
     }
 }
 
@@ -164,8 +172,8 @@ impl DatabaseRef for CallState<'_> {
         self.read(value, || self.note(address, Some(slot)))
     }
 
-    /// Zero for the block itself, and those above it, which a call's own number may put before it:
-    /// as in geth, such a call is in the place of the block.
+    /// As in geth, the block itself and those above it have the hash zero. A call asks for them if
+    /// its own number is above that of the block.
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
         if number >= self.place.block.number() {
             return Ok(B256::ZERO);

@@ -1,24 +1,22 @@
 //! Ends a run that nobody waits for any more.
 //!
-//! Code that runs for long jumps: what has no loop ends soon. So a run looks at its cancellation at
-//! each destination of a jump. An instruction of the EVM has no place for a value of ours; a thread
-//! runs one call at a time, and keeps it.
+//! A run that takes long jumps, calls or creates: code without any of these ends soon. So these
+//! instructions look at the cancellation of the run. An instruction gets nothing but the EVM, so
+//! the cancellation is in a variable of the thread, which runs one call at a time.
 
 use std::cell::RefCell;
 
 use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
 use revm::{
-    bytecode::opcode::JUMPDEST,
+    bytecode::opcode,
     interpreter::{
         Host, Instruction, InstructionContext, InstructionExecResult, InstructionResult,
         InterpreterTypes,
+        instructions::{contract, gas_table_spec},
     },
 };
 
 use crate::log_search::Cancellation;
-
-/// Gas of a JUMPDEST.
-const JUMPDEST_GAS: u16 = 1;
 
 thread_local! {
     /// The cancellation of the call that runs on this thread.
@@ -41,22 +39,43 @@ impl Drop for Watch {
     }
 }
 
-/// Gives an EVM the JUMPDEST that looks. A run that was cancelled ends as if it had no gas: whoever
+/// Gives an EVM instructions that look. A run that was cancelled ends as if it had no gas: whoever
 /// runs it looks again.
 pub(super) fn watched<DB: Database, I>(
     evm: EthEvm<DB, I, PrecompilesMap>,
     inspects: bool,
 ) -> EthEvm<DB, I, PrecompilesMap> {
     let mut evm = evm.into_inner();
-    let jumpdest = Instruction::new(jumpdest);
-    evm.instruction
-        .insert_instruction(JUMPDEST, jumpdest, JUMPDEST_GAS);
+    let gas = gas_table_spec(evm.instruction.spec);
+    for (code, instruction) in [
+        (opcode::JUMPDEST, Instruction::new(jumpdest)),
+        (
+            opcode::CALL,
+            Instruction::new(call::<{ opcode::CALL }, _, _>),
+        ),
+        (
+            opcode::CALLCODE,
+            Instruction::new(call::<{ opcode::CALLCODE }, _, _>),
+        ),
+        (
+            opcode::DELEGATECALL,
+            Instruction::new(call::<{ opcode::DELEGATECALL }, _, _>),
+        ),
+        (
+            opcode::STATICCALL,
+            Instruction::new(call::<{ opcode::STATICCALL }, _, _>),
+        ),
+        (opcode::CREATE, Instruction::new(create::<false, _, _>)),
+        (opcode::CREATE2, Instruction::new(create::<true, _, _>)),
+    ] {
+        let gas = gas[usize::from(code)];
+        evm.instruction.insert_instruction(code, instruction, gas);
+    }
     EthEvm::new(evm, inspects)
 }
 
-fn jumpdest<W: InterpreterTypes, H: Host + ?Sized>(
-    _: InstructionContext<'_, H, W>,
-) -> InstructionExecResult {
+/// Whether the run of this thread goes on.
+fn look() -> InstructionExecResult {
     let is_cancelled = RUNNING.with_borrow(|cancel| {
         let cancel = cancel.as_ref();
         cancel.is_some_and(Cancellation::is_cancelled)
@@ -65,4 +84,24 @@ fn jumpdest<W: InterpreterTypes, H: Host + ?Sized>(
         true => Err(InstructionResult::OutOfGas),
         false => Ok(()),
     }
+}
+
+fn jumpdest<W: InterpreterTypes, H: Host + ?Sized>(
+    _: InstructionContext<'_, H, W>,
+) -> InstructionExecResult {
+    look()
+}
+
+fn call<const KIND: u8, W: InterpreterTypes, H: Host + ?Sized>(
+    context: InstructionContext<'_, H, W>,
+) -> InstructionExecResult {
+    look()?;
+    contract::call::<KIND, W, H>(context)
+}
+
+fn create<const IS_CREATE2: bool, W: InterpreterTypes, H: Host + ?Sized>(
+    context: InstructionContext<'_, H, W>,
+) -> InstructionExecResult {
+    look()?;
+    contract::create::<IS_CREATE2, W, H>(context)
 }
