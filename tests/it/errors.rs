@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
-use nearhead::rpc::{Answer, RequestSession, RpcError, SubscriptionKind};
+use nearhead::{
+    limits::CallLimits,
+    rpc::{Answer, RequestSession, RpcError, SubscriptionKind},
+};
 use nearhead_chain::{
     chain_file::{self, ChainReader},
     encode::EncodeOptions,
@@ -44,6 +47,10 @@ pub(crate) fn calls_with_tag(tag: &str) -> Vec<(&'static str, Value)> {
         ("eth_getBalance", json!([absent, tag])),
         ("eth_getTransactionCount", json!([absent, tag])),
         ("eth_getCode", json!([absent, tag])),
+        ("eth_call", json!([{"to": absent}, tag])),
+        ("eth_estimateGas", json!([{"to": absent}, tag])),
+        ("debug_getRawHeader", json!([tag])),
+        ("eth_feeHistory", json!(["0x1", tag, []])),
         ("eth_getBlockByNumber", json!([tag, true])),
         ("eth_getBlockReceipts", json!([tag])),
         (
@@ -86,6 +93,38 @@ async fn a_query_that_takes_too_long_times_out() {
         let answer = system.call("eth_getLogs", &params).await;
         assert!(answer["result"].is_array(), "{answer}");
     }
+}
+
+/// Its thread is free again: otherwise, the next call would wait for ever.
+#[actix::test]
+async fn a_call_that_takes_too_long_times_out_and_ends() {
+    let mut system = unsettled().await;
+    let contract = "0x00000000000000000000000000000000000c0de5";
+    // A loop, with more gas than it could use in years.
+    let endless = json!([{"to": contract}, "latest", {contract: {"code": "0x5b600056"}}]);
+    for (method, timeout) in [
+        ("eth_call", Duration::from_millis(50)),
+        ("eth_estimateGas", Duration::from_millis(50)),
+        ("eth_createAccessList", Duration::ZERO),
+    ] {
+        system.dispatcher.calls = CallLimits {
+            gas_max: u64::MAX >> 1,
+            timeout,
+        };
+        let endless = match method {
+            "eth_estimateGas" => json!([
+                {"to": contract, "gas": "0x7fffffffffffffff"},
+                "latest",
+                endless[2]
+            ]),
+            _ => endless.clone(),
+        };
+        let answer = system.call(method, &endless).await;
+        check(method, &answer, &refused(-32005, "query timeout exceeded"));
+    }
+    system.dispatcher.calls.timeout = Duration::from_secs(3_600);
+    let answer = system.call("eth_call", &json!([{"to": contract}])).await;
+    check("the next call", &answer["result"], &json!("0x"));
 }
 
 /// A session whose every call panics.

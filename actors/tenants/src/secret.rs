@@ -39,7 +39,13 @@ impl Secret {
     /// # Errors
     /// The system gives no random numbers.
     pub fn generate() -> Result<Self, RandomFailed> {
-        Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(random::<32>()?)))
+        loop {
+            let text = BASE64_URL_SAFE_NO_PAD.encode(random::<32>()?);
+            // A command would take one with a dash, or its prefix, for an option.
+            if !text.starts_with('-') {
+                return Ok(Self(text));
+            }
+        }
     }
 
     /// What the client presents: 43 characters.
@@ -150,6 +156,12 @@ mod tests {
         assert_eq!(one.digest(), SecretDigest::of(one.expose()));
         assert_ne!(one.digest(), other.digest());
         assert_eq!(one.prefix().as_str(), &one.expose()[..6]);
+    }
+
+    #[test]
+    fn no_secret_looks_like_an_option() {
+        let begins = |_| Secret::generate().unwrap().expose().starts_with('-');
+        assert!(!(0..2_000).any(begins));
     }
 
     /// The digest is SHA-256, so that stored keys outlive this program (FIPS 180-4, "abc").

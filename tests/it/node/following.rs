@@ -342,6 +342,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
             // Workers read requests before large queries are computed.
             "light" => (false, 5),
             "heavy" => (false, 16),
+            "calls" => (false, 8),
             _ => (false, 0),
         };
         check(&name, &niceness(&task), &(usual + lower).min(19));
@@ -355,7 +356,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
     };
     check("threads that follow", &names(true), &2);
     assert!(names(false) > 2, "{found:?}");
-    for pool in ["light\n", "heavy\n"] {
+    for pool in ["light\n", "heavy\n", "calls\n"] {
         assert!(found.contains(&(false, pool.to_owned())), "{found:?}");
     }
 }

@@ -16,7 +16,7 @@ const TRANSFER_GAS: u64 = 21_000;
 const STIPEND: u64 = 2_300;
 
 /// An estimate is at most this much of itself too high, in thousandths.
-const TOLERANCE: u64 = 15;
+const TOLERANCE: u128 = 15;
 
 /// Blob gas of one blob (EIP-4844).
 const BLOB_GAS: u64 = 131_072;
@@ -56,7 +56,7 @@ impl CallRunner<'_> {
         if likely < most {
             self.narrow(likely, &mut least, &mut most)?;
         }
-        while least + 1 < most && (most - least) * 1_000 >= most * TOLERANCE {
+        while least + 1 < most && !is_close(least, most) {
             let middle = least.midpoint(most).min(least.saturating_mul(2));
             self.narrow(middle, &mut least, &mut most)?;
         }
@@ -115,6 +115,11 @@ impl CallRunner<'_> {
         }
         Ok(most.min(self.call.gas_max))
     }
+}
+
+/// Whether the bounds of an estimate are as close as they need be.
+fn is_close(least: u64, most: u64) -> bool {
+    u128::from(most - least) * 1_000 < u128::from(most) * TOLERANCE
 }
 
 fn exceeds(most: u64) -> CallError {

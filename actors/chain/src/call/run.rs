@@ -42,7 +42,7 @@ pub struct CallRunner<'a> {
     cancel: &'a Cancellation,
 }
 
-/// The gas that runs have used. A run that has not ended has used all that it may use.
+/// The gas that runs have used. A run that has not ended counts as all the gas that it may use.
 #[derive(Clone, Debug, Default)]
 pub struct GasMeter(Arc<AtomicU64>);
 
@@ -176,10 +176,11 @@ impl<'a> CallRunner<'a> {
         moved.map_err(|error| CallError::invalid(error.to_string()))?;
         for (address, account) in accounts() {
             let is_target =
-                accounts().any(|(_, other)| other.precompile_moved_to == Some(*address));
+                || accounts().any(|(_, other)| other.precompile_moved_to == Some(*address));
+            // There are many overrides at most, and few precompiled contracts.
             if account.precompile_moved_to.is_none()
-                && !is_target
                 && precompiles.get(address).is_some()
+                && !is_target()
             {
                 precompiles.apply_precompile(address, |_| None);
             }
