@@ -12,11 +12,7 @@ use nearhead_chain::{
     window::Snapshot,
 };
 
-use super::{
-    now_or_later::NowOrLater,
-    pool::{Pool, PoolQuery},
-    resources::ReadResources,
-};
+use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
     admission::{Entry, MAILBOX_CAPACITY},
     messages::{CallKind, Called, QueryError, Reply, RunCall},
@@ -97,14 +93,20 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         block,
         state,
     };
-    let pool: &Pool = &resources.pool;
-    let mut reply = pool
-        .run_call(query.clone(), share, CALL_WORK, Entry::New)
-        .await?;
-    for _ in 0..FETCHES_MAX {
+    let (mut entry, mut fetches) = (Entry::New, 0);
+    loop {
+        let run = resources
+            .pool
+            .calls
+            .run(query.clone(), share, CALL_WORK, entry);
+        let reply = run.await?;
         let Err(CallError::Missing(missing)) = &reply else {
             return Ok(reply);
         };
+        if fetches == FETCHES_MAX {
+            return Err(QueryError::TooManyFetches { most: FETCHES_MAX });
+        }
+        fetches += 1;
         let Some(source) = &resources.state else {
             tracing::error!(number, "the state of a held block is not whole");
             return Err(QueryError::NoState { number });
@@ -120,13 +122,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
             source.complete(permits, &budget, &place, &slots, false),
         )?;
         // The calls to upstreams are paid for: it is not refused any more.
-        reply = pool
-            .run_call(query.clone(), share, CALL_WORK, Entry::Again)
-            .await?;
-    }
-    match &reply {
-        Err(CallError::Missing(_)) => Err(QueryError::TooManyFetches { most: FETCHES_MAX }),
-        _ => Ok(reply),
+        entry = Entry::Again;
     }
 }
 

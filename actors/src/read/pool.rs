@@ -30,12 +30,13 @@ use crate::{
 pub(crate) struct Pool {
     light: PoolClass,
     heavy: PoolClass,
-    calls: PoolClass,
+    /// The threads for calls of contracts.
+    pub(super) calls: PoolClass,
     /// Set while there is no memory for heavy queries.
     is_memory_short: Arc<AtomicBool>,
 }
 
-/// One of the three.
+/// The threads of one class, and their queue.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolClass {
     pub(crate) threads: Addr<PoolActor>,
@@ -80,20 +81,6 @@ impl Pool {
         entry: Entry,
     ) -> Reply<Q::Output> {
         self.class(work)?.run(query, share, work, entry).await
-    }
-
-    /// The same for a call of a contract.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub(crate) async fn run_call<Q: PoolQuery>(
-        &self,
-        query: Q,
-        share: Share,
-        work: Duration,
-        entry: Entry,
-    ) -> Reply<Q::Output> {
-        self.calls.run(query, share, work, entry).await
     }
 
     /// The threads for a query of this work.
@@ -147,8 +134,8 @@ impl PoolClass {
         }
     }
 
-    /// Runs a query on one of the threads, when its turn has come.
-    async fn run<Q: PoolQuery>(
+    /// Runs a query on one of the threads, when its turn has come: see [`Pool::run`].
+    pub(super) async fn run<Q: PoolQuery>(
         &self,
         query: Q,
         share: Share,

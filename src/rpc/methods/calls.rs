@@ -9,8 +9,6 @@ use nearhead_actors::{
 use nearhead_chain::{
     call::{BlockOverrides, Call, CallRequest, GasMeter, GasPrice, StateOverrides},
     encode::value,
-    json::Json,
-    window::BlockId,
 };
 
 use crate::rpc::{
@@ -22,54 +20,39 @@ use crate::rpc::{
 };
 
 /// What a call would return.
-pub(crate) async fn call(context: &RequestContext<'_>, mut params: Params<'_>) -> MethodResult {
-    let request = params.required(call_params::request)?;
-    let at = params.optional(LATEST, params::block_id)?;
-    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
-    let block = params.optional(BlockOverrides::default(), call_params::block)?;
-    params.finish()?;
-    let output = run(context, at, request, accounts, block, CallKind::Output).await?;
-    Ok(output.json(context.built_max))
+pub(crate) async fn call(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    answer(context, params, CallKind::Output).await
 }
 
 /// The gas with which a call succeeds.
-pub(crate) async fn estimate_gas(
-    context: &RequestContext<'_>,
-    mut params: Params<'_>,
-) -> MethodResult {
-    let request = params.required(call_params::request)?;
-    let at = params.optional(LATEST, params::block_id)?;
-    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
-    let block = params.optional(BlockOverrides::default(), call_params::block)?;
-    params.finish()?;
-    let gas = run(context, at, request, accounts, block, CallKind::Gas).await?;
-    Ok(gas.json(context.built_max))
+pub(crate) async fn estimate_gas(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    answer(context, params, CallKind::Gas).await
 }
 
 /// The accounts and slots that a call reads.
 pub(crate) async fn create_access_list(
     context: &RequestContext<'_>,
-    mut params: Params<'_>,
+    params: Params<'_>,
 ) -> MethodResult {
-    let request = params.required(call_params::request)?;
-    let at = params.optional(LATEST, params::block_id)?;
-    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
-    params.finish()?;
-    let block = BlockOverrides::default();
-    let list = run(context, at, request, accounts, block, CallKind::AccessList).await?;
-    Ok(list.json(context.built_max))
+    answer(context, params, CallKind::AccessList).await
 }
 
-/// Runs a call on the state after a block.
-async fn run(
+/// Runs a call on the state after a block, and writes what is wanted of it.
+async fn answer(
     context: &RequestContext<'_>,
-    at: BlockId,
-    request: call_params::Request,
-    accounts: StateOverrides,
-    block: BlockOverrides,
+    mut params: Params<'_>,
     kind: CallKind,
-) -> Result<Output, RpcError> {
-    let call_params::Request { request, chain_id } = request;
+) -> MethodResult {
+    let call_params::Request { request, chain_id } = params.required(call_params::request)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
+    let block = match kind {
+        CallKind::Output | CallKind::Gas => {
+            params.optional(BlockOverrides::default(), call_params::block)?
+        }
+        CallKind::AccessList => BlockOverrides::default(),
+    };
+    params.finish()?;
     check_chain(context, chain_id)?;
     check_contracts(context, &request, &accounts)?;
     let (cancel, gas) = (CancelOnDrop::default(), GasMeter::default());
@@ -93,20 +76,11 @@ async fn run(
     context.gas.set(gas.used());
     let called =
         reply.map_err(|error| RpcError::from_query(error, QuerySubject::State { oldest }))?;
-    Ok(Output(called?))
-}
-
-/// What a call gave.
-struct Output(Called);
-
-impl Output {
-    fn json(self, built_max: usize) -> Json {
-        match self.0 {
-            Called::Output(bytes) => value::shared_data(bytes, built_max),
-            Called::Gas(gas) => value::number(gas),
-            Called::AccessList(list) => list.json(),
-        }
-    }
+    Ok(match called? {
+        Called::Output(bytes) => value::shared_data(bytes, context.built_max),
+        Called::Gas(gas) => value::number(gas),
+        Called::AccessList(list) => list.json(),
+    })
 }
 
 fn check_chain(context: &RequestContext<'_>, chain_id: Option<u64>) -> Result<(), RpcError> {

@@ -177,5 +177,5 @@ fn saw_reorg(text: &str) -> bool {
 }
 
 fn height(server: &Server) -> u64 {
-    replay::quantity(&server.connect().result("eth_blockNumber", &json!([])))
+    harness::quantity(&server.connect().result("eth_blockNumber", &json!([])))
 }

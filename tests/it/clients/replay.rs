@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::{Observed, REORG_DEPTH, answers::compare, steps};
-use crate::harness::{Connection, check};
+use crate::harness::{Connection, check, quantity};
 
 /// Members of a block that a `newHeads` notification does not have.
 const NOT_IN_NEW_HEADS: [&str; 5] = [
@@ -47,14 +47,6 @@ struct ConnectionEvents {
     /// The same logs, from ethers' own event.
     added: Vec<Value>,
     removed: usize,
-}
-
-/// Decodes a quantity of at most 64 bits.
-#[track_caller]
-pub(super) fn quantity(value: &Value) -> u64 {
-    let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
-    let digits = digits.unwrap_or_else(|| panic!("not a quantity: {value}"));
-    u64::from_str_radix(digits, 16).unwrap()
 }
 
 fn text(value: &Value) -> &str {

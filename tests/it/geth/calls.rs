@@ -231,11 +231,7 @@ fn accounts(from: &str, method: &str, contents: &Contents, rng: &mut Rng) -> Val
     }
     for _ in 0..rng.below(3) {
         let (address, slots) = rng.pick(&contents.slots);
-        let word = || {
-            let word = B256::from(U256::from(rng.below(1_000)));
-            json!(word)
-        };
-        let mut word = word;
+        let mut word = || json!(B256::from(U256::from(rng.below(1_000))));
         let slot = match slots.is_empty() {
             true => word(),
             false => json!(B256::from(U256::from(3))),

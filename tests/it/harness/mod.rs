@@ -93,3 +93,11 @@ pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
+
+/// Decodes a quantity of at most 64 bits.
+#[track_caller]
+pub(crate) fn quantity(value: &Value) -> u64 {
+    let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
+    let digits = digits.unwrap_or_else(|| panic!("not a quantity: {value}"));
+    u64::from_str_radix(digits, 16).unwrap()
+}

@@ -9,7 +9,7 @@ use super::{
     hex,
     tree::{Facts, Tree},
 };
-use crate::harness;
+use crate::harness::{self, quantity};
 
 /// Most blob gas of a block: 21 blobs.
 const BLOB_GAS_MAX: u64 = 21 * 131_072;
@@ -22,10 +22,6 @@ pub(super) struct Paid {
     tip: u64,
     gas: u64,
     is_proposers: bool,
-}
-
-fn quantity(value: &Value) -> u64 {
-    u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap()
 }
 
 /// What the transactions of a block paid, the lowest tip first.

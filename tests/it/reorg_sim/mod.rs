@@ -19,7 +19,7 @@ use nearhead_chain::{campaign, encode::EncodeOptions};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{PATIENCE, SESSION_METHODS, check},
+    harness::{PATIENCE, SESSION_METHODS, check, quantity},
     in_process::InProcess,
     proofs,
     rng::Rng,
@@ -350,7 +350,7 @@ impl<'a> Walk<'a> {
             // blocks do not.
             _ => filter["toBlock"] = hex(to.min(from + 20)),
         }
-        let to = u64::from_str_radix(&filter["toBlock"].as_str().unwrap()[2..], 16).unwrap();
+        let to = quantity(&filter["toBlock"]);
         let expected = self.model.logs(from, to, |log| wanted(log, &example));
         self.compare_answer("eth_getLogs", json!([filter]), expected)
             .await;

@@ -31,8 +31,6 @@ mod tls;
 mod traffic;
 mod wallet;
 
-use serde_json::Value;
-
 pub(crate) use self::{
     anvil::Anvil,
     branches::{Branches, of_files},
@@ -44,8 +42,4 @@ pub(crate) use self::{
     traffic::anvil_with_traffic,
     wallet::{EMPTY_BLOB, Wallet},
 };
-
-/// Parses a QUANTITY.
-pub(crate) fn quantity(value: &Value) -> u64 {
-    u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
-}
+pub(crate) use crate::harness::quantity;

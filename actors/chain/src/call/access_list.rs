@@ -14,13 +14,11 @@ use revm::{
         interpreter_types::{InputsTr, Jumps},
     },
     precompile::{PrecompileSpecId, Precompiles},
+    primitives::eip7702::PER_EMPTY_ACCOUNT_COST,
 };
 
 use super::{error::CallError, run::CallRunner};
-use crate::{encode::writer::JsonWriter, json::Json};
-
-/// Gas of an authorization (EIP-7702).
-const AUTHORIZATION_GAS: u64 = 25_000;
+use crate::{encode::writer::JsonWriter, json::Json, network::transaction::access_list};
 
 /// Runs until the list no longer changes: what a call reads may depend on the gas that it has left.
 const RUNS_MAX: usize = 16;
@@ -37,27 +35,18 @@ pub struct CallAccessList {
 }
 
 impl CallAccessList {
-    /// `{"accessList":[…],"error":…,"gasUsed":…}`, with an error only if the call failed.
+    /// `{"gasUsed":…,"accessList":[…],"error":…}`, with an error only if the call failed.
     #[must_use]
     pub fn json(&self) -> Json {
-        let items = &self.access_list.0;
-        let slots: usize = items.iter().map(|item| item.storage_keys.len()).sum();
-        let mut w = JsonWriter::with_capacity(128 + 96 * items.len() + 72 * slots);
+        let size_hint = 128 + access_list::size_hint(&self.access_list);
+        let mut w = JsonWriter::with_capacity(size_hint);
         w.raw("{");
-        w.member("accessList").array(items, |w, item| {
-            w.raw("{");
-            w.member("address").data(item.address.as_slice());
-            w.member("storageKeys")
-                .array(&item.storage_keys, |w, slot| {
-                    w.data(slot.as_slice());
-                });
-            w.raw("}");
-        });
+        w.member("gasUsed").number(self.gas_used);
+        access_list::write(&mut w, &self.access_list);
         if let Some(error) = &self.error {
             w.member("error")
                 .raw(serde_json::Value::from(error.end()).to_string());
         }
-        w.member("gasUsed").number(self.gas_used);
         w.raw("}");
         Json::own(w.finish())
     }
@@ -101,7 +90,7 @@ impl CallRunner<'_> {
         let request = &self.call.request;
         let authorizations = request.authorizations.iter().flatten();
         // Before any signature is checked, which takes long.
-        if authorizations.count() as u64 > self.gas_limit() / AUTHORIZATION_GAS {
+        if authorizations.count() as u64 > self.gas_limit() / PER_EMPTY_ACCOUNT_COST {
             let message = "insufficient gas to process all authorizations";
             return Err(CallError::invalid(message));
         }

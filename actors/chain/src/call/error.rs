@@ -4,6 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     context::BlockEnv,
     context_interface::result::{HaltReason, InvalidTransaction, OutOfGasError},
+    primitives::eip3860::MAX_INITCODE_SIZE,
 };
 
 use super::{request::CallRequest, revert::revert_reason};
@@ -84,7 +85,7 @@ impl CallError {
                 block.basefee
             ),
             InvalidTransaction::CreateInitCodeSizeLimit => format!(
-                "max initcode size exceeded: code size {} limit 49152",
+                "max initcode size exceeded: code size {} limit {MAX_INITCODE_SIZE}",
                 request.input.len()
             ),
             InvalidTransaction::EmptyBlobs => "blob transaction missing blob hashes".to_owned(),

@@ -2,7 +2,9 @@
 //!
 //! Source: go-ethereum 1.17.4, `eth/gasestimator/gasestimator.go`, whose tolerance is the same.
 
+use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::U256;
+use revm::context_interface::cfg::gas::CALL_STIPEND;
 
 use super::{
     error::CallError,
@@ -12,14 +14,8 @@ use super::{
 /// Gas of a transfer.
 const TRANSFER_GAS: u64 = 21_000;
 
-/// Gas that a called contract gets with a transfer.
-const STIPEND: u64 = 2_300;
-
 /// An estimate is at most this much of itself too high, in thousandths.
 const TOLERANCE: u128 = 15;
-
-/// Blob gas of one blob (EIP-4844).
-const BLOB_GAS: u64 = 131_072;
 
 impl CallRunner<'_> {
     /// The gas with which the call succeeds, up to 1.5% too much (eth_estimateGas).
@@ -50,7 +46,7 @@ impl CallRunner<'_> {
         // Contracts may keep a 64th of their gas back.
         let likely = ran
             .gas_before_refund
-            .saturating_add(STIPEND)
+            .saturating_add(CALL_STIPEND)
             .saturating_mul(64)
             / 63;
         if likely < most {
@@ -102,7 +98,7 @@ impl CallRunner<'_> {
             let blobs = request.blob_hashes.as_ref().map_or(0, Vec::len) as u64;
             let blobs = if self.environment.has_blobs { blobs } else { 0 };
             let blob_price = U256::from(request.max_fee_per_blob_gas.unwrap_or_default());
-            let blob_cost = blob_price.saturating_mul(U256::from(blobs * BLOB_GAS));
+            let blob_cost = blob_price.saturating_mul(U256::from(blobs * DATA_GAS_PER_BLOB));
             let left = balance.checked_sub(request.value);
             let left = left.filter(|left| !left.is_zero());
             let left = left.ok_or_else(|| CallError::invalid("insufficient funds for transfer"))?;

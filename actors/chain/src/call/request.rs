@@ -94,11 +94,7 @@ impl GasPrice {
 
     /// Whether nothing is paid.
     pub(super) const fn is_free(self) -> bool {
-        match self {
-            Self::Free | Self::Fixed(0) => true,
-            Self::Fixed(_) => false,
-            Self::Capped { most, tip } => most == 0 && tip == 0,
-        }
+        self.most() == 0 && self.tip() == 0
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) fn read(tx: Reader<'_, '_>) -> Result<AccessList, MemberError> {
         .map(AccessList)
 }
 
-/// Writes the member.
-pub(super) fn write(w: &mut JsonWriter, list: &AccessList) {
+/// Writes the member, which is not the first of its object.
+pub(crate) fn write(w: &mut JsonWriter, list: &AccessList) {
     w.raw(r#","accessList":"#).array(list.iter(), |w, item| {
         w.raw(r#"{"address":"#).data(item.address);
         w.raw(r#","storageKeys":"#)
@@ -36,7 +36,7 @@ pub(super) fn write(w: &mut JsonWriter, list: &AccessList) {
 }
 
 /// Upper bound on the items' length in bytes.
-pub(super) fn size_hint(list: &AccessList) -> usize {
+pub(crate) fn size_hint(list: &AccessList) -> usize {
     const ITEM: usize = 80;
     const KEY: usize = 69;
     list.iter()

@@ -11,7 +11,7 @@
 //! | `read`, `write` | JSON: the members that every type has |
 //! | `sender` | the checks of a signature, and who signed |
 
-mod access_list;
+pub(crate) mod access_list;
 mod eip1559;
 mod eip2930;
 mod eip4844;
