@@ -61,6 +61,7 @@ impl NodeStore {
                 continue;
             }
             evicted += 1;
+            self.evicted.fetch_add(1, Ordering::Relaxed);
             // Counting entries visits every shard.
             if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= bytes_target {
                 break;

@@ -11,6 +11,7 @@
 //! | `walker` | walks from a root to a key: every read goes through it |
 //! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
 //! | `update`, `changes` | what a block does to accounts, and the new nodes that result |
+//! | `merge` | what a block changed, merged into a state that is held in part |
 //! | `proof` | account and storage proofs (EIP-1186) |
 //! | `verify` | checks a proof by a walk over its nodes |
 //! | `eviction` | which nodes leave a store that has a bound in bytes |
@@ -24,6 +25,7 @@ mod error;
 mod eviction;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
+mod merge;
 mod node;
 mod node_store;
 mod proof;
@@ -39,6 +41,7 @@ pub use changes::Changes;
 pub use error::TrieError;
 #[cfg(any(test, feature = "testing"))]
 pub use invariants::InvariantError;
+pub use merge::{AccountChange, Merge, Merged, StateChanges, WantedProof};
 pub use node::Reference;
 #[cfg(any(test, feature = "testing"))]
 pub use node::references;

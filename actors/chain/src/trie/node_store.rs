@@ -1,6 +1,6 @@
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, AtomicUsize, Ordering},
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 use alloy_primitives::{
@@ -49,6 +49,8 @@ pub struct NodeStore {
     /// Number of insertions so far. It dates reads, so that the least recently read items can be
     /// found.
     pub(super) insertions: AtomicU32,
+    /// Number of nodes and codes evicted so far.
+    pub(super) evicted: AtomicU64,
 }
 
 /// A stored node.
@@ -139,6 +141,7 @@ impl NodeStore {
             writer: Mutex::new(()),
             bytes_max,
             insertions: AtomicU32::new(0),
+            evicted: AtomicU64::new(0),
         })
     }
 
@@ -152,6 +155,12 @@ impl NodeStore {
             code_bytes: self.code_bytes.load(Ordering::Relaxed),
             retired: self.handles.lock().retired.len(),
         }
+    }
+
+    /// Number of nodes and codes evicted so far.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Roots of the live handles, one entry per handle.
@@ -217,9 +226,21 @@ impl NodeStore {
         let hashed = |rlp: &Bytes| (keccak256(rlp), Box::from(rlp.as_ref()));
         // The root first, so that each node is referenced by the time it is inserted.
         let in_order: Vec<(B256, Box<[u8]>)> = lists.flatten().map(hashed).collect();
-        let hashes: Vec<B256> = in_order.iter().map(|(hash, _)| *hash).collect();
+        let hashes = in_order.iter().map(|(hash, _)| *hash).collect();
+        self.insert(hashes, in_order.into_iter().collect());
+    }
+
+    /// Stores those of `nodes`, which are by their hash, that a held root reaches through stored
+    /// nodes or through each other.
+    pub(super) fn complete(&self, nodes: B256Map<Box<[u8]>>) {
+        // A node whose parent comes later is stored with it.
+        let hashes = nodes.keys().copied().collect();
+        self.insert(hashes, nodes);
+    }
+
+    fn insert(&self, hashes: Vec<B256>, nodes: B256Map<Box<[u8]>>) {
         let mut inserted = Inserted {
-            nodes: in_order.into_iter().collect(),
+            nodes,
             ..Inserted::default()
         };
         let _writer = self.writer.lock();
@@ -252,6 +273,16 @@ impl NodeStore {
         };
         self.evict_as_writer();
         is_referenced
+    }
+
+    /// Reads a node in place, under its shard's lock: `read` must not read another node. What is
+    /// read for a merge is not a client's read, so eviction does not hear of it.
+    pub(super) fn peek_node<T>(
+        &self,
+        hash: &B256,
+        read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
+    ) -> Result<T, TrieError> {
+        read_entry(hash, self.nodes.get(hash).as_deref(), read)
     }
 
     /// Registers a handle to the empty state, which needs no nodes.
@@ -375,7 +406,7 @@ impl NodeStore {
 impl NodeSource for NodeStore {
     type Error = TrieError;
 
-    /// Reads the node in place, under its shard's lock: `read` must not read another node.
+    /// As [`NodeStore::peek_node`], and dates the read.
     fn read_node<T>(
         &self,
         hash: &B256,
@@ -383,10 +414,18 @@ impl NodeSource for NodeStore {
     ) -> Result<T, TrieError> {
         let entry = self.nodes.get(hash);
         let entry = entry.as_deref().inspect(|entry| self.mark(&entry.used));
-        let rlp = entry.and_then(|entry| entry.rlp.as_deref());
-        let rlp = rlp.ok_or(TrieError::MissingNode { hash: *hash })?;
-        read(rlp).map_err(|error| TrieError::Malformed { hash: *hash, error })
+        read_entry(hash, entry, read)
     }
+}
+
+fn read_entry<T>(
+    hash: &B256,
+    entry: Option<&NodeEntry>,
+    read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
+) -> Result<T, TrieError> {
+    let rlp = entry.and_then(|entry| entry.rlp.as_deref());
+    let rlp = rlp.ok_or(TrieError::MissingNode { hash: *hash })?;
+    read(rlp).map_err(|error| TrieError::Malformed { hash: *hash, error })
 }
 
 /// Nodes and codes to be stored if they are referenced, by keccak256.

@@ -1,4 +1,7 @@
-use alloy_primitives::{B256, keccak256, map::B256Map};
+use alloy_primitives::{
+    B256, keccak256,
+    map::{AddressSet, B256Map},
+};
 use alloy_rlp::Encodable;
 use alloy_trie::{
     EMPTY_ROOT_HASH, TrieMask,
@@ -9,7 +12,6 @@ use nybbles::Nibbles;
 use super::{
     NodeStore, TrieError,
     node::{KEY_NIBBLES, Node},
-    walker::NodeSource,
 };
 
 /// A subtree whose parent does not have its final shape yet.
@@ -18,7 +20,7 @@ use super::{
 /// the node above it is known to be a branch. Thus each new node of the result is encoded and
 /// hashed once, and no other node is.
 #[derive(Default)]
-enum Subtree {
+pub(super) enum Subtree {
     /// No keys.
     #[default]
     Empty,
@@ -37,7 +39,7 @@ enum Subtree {
     clippy::large_enum_variant,
     reason = "lives on the stack for the moment between a decode and its use"
 )]
-enum DecodedNode {
+pub(super) enum DecodedNode {
     /// A leaf or an extension.
     Short(Subtree),
     Branch([Subtree; 16]),
@@ -59,6 +61,8 @@ pub(super) struct TrieUpdater<'a> {
     store: &'a NodeStore,
     /// The new nodes, by keccak256.
     nodes: B256Map<Box<[u8]>>,
+    /// The accounts whose storage could not be updated.
+    pub(super) failed_storage: AddressSet,
     /// Buffer for the RLP of the node that is being encoded.
     rlp: Vec<u8>,
 }
@@ -68,6 +72,7 @@ impl<'a> TrieUpdater<'a> {
         Self {
             store,
             nodes: B256Map::default(),
+            failed_storage: AddressSet::default(),
             rlp: Vec::new(),
         }
     }
@@ -100,7 +105,7 @@ impl<'a> TrieUpdater<'a> {
     }
 
     /// Applies `updates`, which share their first `depth` nibbles, to the subtree at that depth.
-    fn apply<L: LeafUpdate>(
+    pub(super) fn apply<L: LeafUpdate>(
         &mut self,
         before: Subtree,
         depth: usize,
@@ -212,12 +217,46 @@ impl<'a> TrieUpdater<'a> {
         })
     }
 
+    /// The parts of a subtree by their next nibble; `None` if its node is missing.
+    pub(super) fn split(
+        &self,
+        subtree: Subtree,
+        depth: usize,
+    ) -> Result<Option<[Subtree; 16]>, TrieError> {
+        let mut parts = <[Subtree; 16]>::default();
+        match subtree {
+            Subtree::Empty => {}
+            Subtree::Untouched(node) | Subtree::Branch(node) => match self.load(&node, depth) {
+                Ok(DecodedNode::Branch(children)) => parts = children,
+                Ok(DecodedNode::Short(subtree)) => return self.split(subtree, depth),
+                Err(TrieError::MissingNode { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            },
+            Subtree::Leaf { path, value } => {
+                if let Some(nibble) = path.first() {
+                    let path = path.slice(1..);
+                    parts[usize::from(nibble)] = Subtree::Leaf { path, value };
+                }
+            }
+            Subtree::Extension { path, branch } => {
+                if let Some(nibble) = path.first() {
+                    let path = path.slice(1..);
+                    parts[usize::from(nibble)] = match path.is_empty() {
+                        true => Subtree::Branch(branch),
+                        false => Subtree::Extension { path, branch },
+                    };
+                }
+            }
+        }
+        Ok(Some(parts))
+    }
+
     /// Decodes a node at `depth`.
-    fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
+    pub(super) fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
         match node.as_hash() {
             Some(hash) => self
                 .store
-                .read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
+                .peek_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
             None => DecodedNode::decode(node, depth).map_err(|error| TrieError::Malformed {
                 hash: keccak256(node),
                 error,
@@ -226,7 +265,7 @@ impl<'a> TrieUpdater<'a> {
     }
 
     /// Encodes a subtree, and keeps its node if it is new.
-    fn encode_subtree(&mut self, subtree: &Subtree) -> RlpNode {
+    pub(super) fn encode_subtree(&mut self, subtree: &Subtree) -> RlpNode {
         match subtree {
             Subtree::Empty => RlpNode::default(),
             Subtree::Untouched(node) | Subtree::Branch(node) => node.clone(),
@@ -250,7 +289,7 @@ impl<'a> TrieUpdater<'a> {
     }
 
     /// Encodes a root, which is named by its hash however short its node is.
-    fn encode_root(&mut self, subtree: &Subtree) -> B256 {
+    pub(super) fn encode_root(&mut self, subtree: &Subtree) -> B256 {
         if matches!(subtree, Subtree::Empty) {
             return EMPTY_ROOT_HASH;
         }
@@ -299,7 +338,7 @@ fn shared_by(path: &Nibbles, first: &Nibbles, last: &Nibbles) -> usize {
 }
 
 /// The nibble of a key at `depth`, which is less than [`KEY_NIBBLES`].
-fn nibble_at(key: &B256, depth: usize) -> u8 {
+pub(super) fn nibble_at(key: &B256, depth: usize) -> u8 {
     debug_assert!(depth < KEY_NIBBLES, "keys are distinct and of one length");
     let byte = key[depth / 2];
     if depth.is_multiple_of(2) {

@@ -7,5 +7,6 @@ mod concurrency;
 mod damage;
 mod invariants;
 mod keys;
+mod merge;
 mod model;
 mod states;

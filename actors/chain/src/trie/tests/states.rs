@@ -9,18 +9,18 @@ use proptest::prelude::*;
 use super::model::StateModel;
 use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
 
-const ACCOUNTS: u8 = 24;
-const SLOTS: u64 = 40;
+pub(super) const ACCOUNTS: u8 = 24;
+pub(super) const SLOTS: u64 = 40;
 
-fn address(index: u8) -> Address {
+pub(super) fn address(index: u8) -> Address {
     Address::repeat_byte(index)
 }
 
-fn addresses() -> Vec<Address> {
+pub(super) fn addresses() -> Vec<Address> {
     (0..ACCOUNTS + 2).map(address).collect()
 }
 
-fn slots() -> Vec<U256> {
+pub(super) fn slots() -> Vec<U256> {
     (0..SLOTS + 2).map(U256::from).collect()
 }
 
@@ -61,7 +61,7 @@ fn any_account() -> impl Strategy<Value = AccountUpdate> {
         })
 }
 
-fn any_update() -> impl Strategy<Value = StateUpdate> {
+pub(super) fn any_update() -> impl Strategy<Value = StateUpdate> {
     prop::collection::btree_map((0..ACCOUNTS).prop_map(address), any_account(), 0..8).prop_map(
         |accounts| StateUpdate {
             accounts: accounts.into_iter().collect(),
