@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use self::finality_writer::FinalityWriter;
 use crate::{
     config::{Config, SourceKind},
+    memory::{MemorySource, auto_state_bytes},
     metrics::Metrics,
 };
 
@@ -181,7 +182,10 @@ fn run(
                 endpoints: config.nodes,
                 concurrency: config.node_concurrency,
                 timeout: config.node_timeout,
-                state_bytes_max: config.state_bytes,
+                state_bytes_max: config
+                    .state_bytes
+                    .or(auto_state_bytes(&MemorySource::find())),
+                state_follow: config.state_follow,
                 quorum: config.quorum.given(),
                 network: config.network,
                 chain_id: config.chain_id,
@@ -267,6 +271,7 @@ impl EventHandler {
                 }
             }
             SourceEvent::HeadDelay(delay) => self.metrics.head_delay.observe(delay.as_secs_f64()),
+            SourceEvent::StateMerged(took) => self.metrics.state_merged(took),
             SourceEvent::DataOpened(data) => match FinalityWriter::start(data) {
                 Ok(writer) => self.finality = Some(writer),
                 Err(error) => tracing::warn!(%error, "no finalized block is written"),

@@ -255,6 +255,10 @@ pub(crate) const STORAGE_KEYS_MAX: usize = 1_024;
 /// takes a hundredth of it; a longer query is cancelled, because the client has probably gone.
 pub(crate) const HALF_CLOSED_GRACE: Duration = Duration::from_millis(20);
 
+/// Largest `--state-bytes` that `auto` chooses; below, it is a quarter of the memory. What
+/// mainnet-like blocks change fills it in some hours.
+pub(crate) const STATE_BYTES_AUTO_MAX: usize = 1 << 30;
+
 /// Smallest `--reply-bytes` that `auto` chooses; in between it is a sixteenth of the memory.
 pub(crate) const REPLY_BYTES_AUTO_MIN: usize = 64 << 20;
 

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use alloy_primitives::B256;
+use nearhead_actors::upstream::StateFollow;
 use nearhead_actors::{
     data_folder::DataRoot,
     freshness::HeadAgeMax,
@@ -62,6 +63,7 @@ words! {
     MethodSet { Companion = "companion", Core = "core" }
     LogFormat { Text = "text", Json = "json" }
     Network { Mainnet = "mainnet", Sepolia = "sepolia", Hoodi = "hoodi" }
+    StateFollow { Auto = "auto", Proofs = "proofs", Witness = "witness", Off = "off" }
     HeaderRulesMode { Auto = "auto", On = "on", Off = "off" }
     Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
 }

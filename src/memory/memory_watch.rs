@@ -13,7 +13,7 @@ use crate::{
     connections::every,
     limits::{
         MEMORY_CRITICAL_PERCENT, MEMORY_SHORT_PERCENT, MEMORY_WAIT_ALL_PERCENT,
-        MEMORY_WAIT_SOME_PERCENT, REPLY_BYTES_AUTO_MAX, REPLY_BYTES_AUTO_MIN,
+        MEMORY_WAIT_SOME_PERCENT, REPLY_BYTES_AUTO_MAX, REPLY_BYTES_AUTO_MIN, STATE_BYTES_AUTO_MAX,
     },
     metrics::Metrics,
 };
@@ -81,9 +81,32 @@ pub(crate) fn auto_reply_bytes(source: &MemorySource) -> usize {
     part.clamp(REPLY_BYTES_AUTO_MIN, REPLY_BYTES_AUTO_MAX)
 }
 
+/// The bound on state from nodes where none is given: a quarter of the memory.
+pub(crate) fn auto_state_bytes(source: &MemorySource) -> usize {
+    state_bytes(source.read().limit)
+}
+
+/// The bound for this much memory; the largest one if it is not known.
+fn state_bytes(memory: Option<u64>) -> usize {
+    let part = memory.map_or(u64::MAX, |memory| memory / 4);
+    usize::try_from(part).map_or(STATE_BYTES_AUTO_MAX, |part| part.min(STATE_BYTES_AUTO_MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn state_takes_a_quarter_of_the_memory_and_a_gibibyte_at_most() {
+        for (memory, expected) in [
+            (Some(1 << 30), 1 << 28),
+            (Some(4 << 30), 1 << 30),
+            (Some(64 << 30), 1 << 30),
+            (None, 1 << 30),
+        ] {
+            assert_eq!(state_bytes(memory), expected, "{memory:?}");
+        }
+    }
 
     #[test]
     fn memory_runs_short_before_it_runs_out() {

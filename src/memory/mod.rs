@@ -9,4 +9,4 @@ mod memory_source;
 mod memory_watch;
 
 pub(crate) use memory_source::MemorySource;
-pub(crate) use memory_watch::{MemoryWatch, auto_reply_bytes};
+pub(crate) use memory_watch::{MemoryWatch, auto_reply_bytes, auto_state_bytes};

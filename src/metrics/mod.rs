@@ -5,6 +5,7 @@
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
 //! | `listener` | those of the connections of one listener |
+//! | `state` | those of state from nodes |
 //! | `memory` | those of memory, also of replies that are not taken yet |
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
@@ -17,6 +18,7 @@ mod memory;
 mod newest_page;
 mod outcome;
 mod page;
+mod state;
 mod traffic;
 
 use std::{
@@ -39,6 +41,7 @@ use self::{
     listener::ListenersMetrics,
     memory::MemoryMetrics,
     newest_page::NewestPage,
+    state::StateMetrics,
 };
 pub(crate) use self::{
     listener::{EvictionReason, ListenerKind, ListenerMetrics},
@@ -141,10 +144,7 @@ pub struct Metrics {
     tenant_units: IntCounterVec,
     /// `nearhead_tenant_sessions{tenant}`.
     tenant_sessions: IntGaugeVec,
-    /// `nearhead_state_reads_total{outcome}`.
-    state_reads: IntCounterVec,
-    /// `nearhead_state_fetches_total{outcome}`.
-    state_fetches: IntCounterVec,
+    state: StateMetrics,
     /// `nearhead_tenant_store_failing`.
     pub(crate) tenant_store_failing: IntGauge,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
@@ -323,16 +323,7 @@ impl Metrics {
                 "1 for the state that a node is in, 0 for the other states",
                 &["node", "state"],
             )?,
-            state_reads: exporter.counters(
-                "nearhead_state_reads_total",
-                "Reads of state from nodes: hit if all of it was in memory, miss if some had to be fetched",
-                &["outcome"],
-            )?,
-            state_fetches: exporter.counters(
-                "nearhead_state_fetches_total",
-                "Calls to nodes for state: verified, refuted (failed a check) or failed (gave no proof or code)",
-                &["outcome"],
-            )?,
+            state: StateMetrics::new(&exporter)?,
             tenant_requests: exporter.counters(
                 "nearhead_tenant_requests_total",
                 "With --tenant-metrics, JSON-RPC requests, by tenant and outcome; a second later than in nearhead_requests_total",
@@ -479,6 +470,11 @@ impl Metrics {
     /// Counts notifications.
     pub(crate) fn notified(&self, count: usize) {
         self.notifications.inc_by(count as u64);
+    }
+
+    /// Records that a block was merged into the state that is held, this long after it was readable.
+    pub(crate) fn state_merged(&self, took: Duration) {
+        self.state.merged(took.as_secs_f64());
     }
 
     /// Reports the memory of the process, and what it allows.

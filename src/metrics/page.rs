@@ -7,9 +7,8 @@ use nearhead_actors::{
     admission::{PermitUse, QueueUse},
     read::ReadResources,
     readiness::Readiness,
-    upstream::StateSource,
 };
-use prometheus::{IntCounterVec, TextEncoder};
+use prometheus::TextEncoder;
 
 use super::{Metrics, exporter::gauge};
 
@@ -65,9 +64,8 @@ impl Metrics {
             self.copy_queue(&queue);
         }
         self.memory.copy_replies(&reads.replies.usage());
-        if let Some(counts) = reads.state.as_ref().map(StateSource::counts) {
-            copy(&self.state_reads, &counts.reads());
-            copy(&self.state_fetches, &counts.calls());
+        if let Some(source) = &reads.state {
+            self.state.copy(source);
         }
         if readiness.upstreams.is_some() {
             let gauge = self.header_rules.with_label_values::<&str>(&[]);
@@ -102,13 +100,5 @@ impl Metrics {
     /// All metrics as they are.
     pub(crate) fn gather(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
-    }
-}
-
-/// Raises counters to totals that were counted elsewhere, by outcome.
-fn copy(counters: &IntCounterVec, counted: &[(&str, u64)]) {
-    for (outcome, total) in counted {
-        let counter = counters.with_label_values(&[*outcome]);
-        counter.inc_by(total.saturating_sub(counter.get()));
     }
 }

@@ -21,6 +21,9 @@ pub enum SourceEvent {
     /// The head advanced to a block that was first named, by the upstream that gave it, this long
     /// ago.
     HeadDelay(Duration),
+    /// What the head's block changed is merged into the state that is held, this long after it was
+    /// readable.
+    StateMerged(Duration),
     /// The folder of the chain is open. Its writes take a disk's time, so no source makes them.
     DataOpened(DataFolder),
     /// The newest finalized block is another one. It outlives the process, if a folder is open.

@@ -10,7 +10,7 @@
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
 //! | [`Standing`] | what becomes of the head, and which upstreams are backed off; read by other tasks |
-//! | [`StateSource`] | fetches state that is not resident, verifies it and keeps it |
+//! | [`StateSource`] | fetches state that is not resident, verifies it, and keeps it current |
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
@@ -41,4 +41,4 @@ pub use health::{Fault, UpstreamState};
 pub use plan::run_script;
 pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
-pub use state::{BlockRef, StateCounts, StateSource};
+pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};

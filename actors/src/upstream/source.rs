@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    Endpoint, StateSource,
+    Endpoint, StateFollow, StateSource,
     agree::{Policy, Quorum},
     client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
     follow::{FollowConfig, FollowError, Follower},
@@ -53,6 +53,8 @@ pub struct UpstreamConfig {
     pub timeout: Duration,
     /// Largest number of bytes of state to hold.
     pub state_bytes_max: usize,
+    /// How the state is kept current.
+    pub state_follow: StateFollow,
     /// How many upstreams have to agree; `None` for more than half of them.
     pub quorum: Option<usize>,
     /// The network to follow, if the operator names it.
@@ -97,6 +99,7 @@ pub struct UpstreamSource {
     unknown_transaction: UnknownTransaction,
     concurrency: usize,
     state: StateSource,
+    state_follow: StateFollow,
     standing: Arc<Standing>,
     fault_reports: mpsc::Receiver<FaultReport>,
     /// The chain, and how many upstreams have to agree.
@@ -146,12 +149,14 @@ impl UpstreamSource {
             link.report(SourceEvent::DataOpened(folder));
         }
         let store = NodeStore::bounded(config.state_bytes_max);
-        let verifier = Arc::new(Verifier::new(chain_id, fee_rules, config.options, store));
+        let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
+        let verifier = Arc::new(verifier);
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
         let state = StateSource::new(
             state,
+            store,
             runtime.handle().clone(),
             Arc::clone(&standing),
             reports,
@@ -169,6 +174,7 @@ impl UpstreamSource {
             unknown_transaction,
             concurrency: config.concurrency,
             state,
+            state_follow: config.state_follow,
             standing,
             fault_reports,
             chain,
@@ -207,13 +213,14 @@ impl Source for UpstreamSource {
             upstreams,
             unknown_transaction,
             concurrency,
+            state,
+            state_follow,
             fault_reports,
             standing,
             chain,
             served,
             authority,
             rules,
-            ..
         } = self;
         let config = FollowConfig {
             chain_id: chain.chain_id,
@@ -231,7 +238,11 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
+        let state_follower = state.follower(state_follow, link.clone());
         let window = TrackerWindow::new(link, served, rules);
+        if let Some(state_follower) = state_follower {
+            runtime.spawn(state_follower.run(window.readable()));
+        }
         let outcome = runtime.block_on(async {
             let follower = Follower::new(upstreams, window, authority, config, handler);
             let following = follower.run(fault_reports, ended);

@@ -1,10 +1,23 @@
 //! State that is not resident: fetched from the upstreams, verified against the block's state root,
 //! and kept.
 //!
-//! Reads that need the same state share one fetch, a single flight.
+//! Reads that need the same state share one fetch, a single flight. After each block, what it
+//! changed is merged into what is held, so that a key that was read once stays held.
+//!
+//! | file | what it is responsible for |
+//! |---|---|
+//! | `fetch`, `single_flight` | the state that a read lacks |
+//! | `following` | which block is merged, and when |
+//! | `merging` | the merge of one block: what is asked of nodes |
+//! | `recent_keys` | the keys that were fetched last |
+//! | `counts`, `merge_counts` | how often each ended how |
 
 mod counts;
 mod fetch;
+mod following;
+mod merge_counts;
+mod merging;
+mod recent_keys;
 mod single_flight;
 
 #[cfg(test)]
@@ -13,10 +26,15 @@ mod tests;
 use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::{Address, B256, U256};
-use nearhead_chain::trie::State;
+use nearhead_chain::{
+    block::Block,
+    trie::{NodeStore, State},
+};
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 pub use counts::StateCounts;
+pub(crate) use following::StateFollower;
+pub use merge_counts::MergeCounts;
 
 use super::{
     client::{NegativeCache, UpstreamClient},
@@ -27,7 +45,9 @@ use crate::{
     admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
+    source::SourceLink,
 };
+use recent_keys::RecentKeys;
 use single_flight::{SingleFlight, Wanted};
 
 /// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
@@ -46,6 +66,30 @@ pub struct BlockRef {
     pub state: Arc<State>,
 }
 
+impl BlockRef {
+    /// The block, if its state may be held.
+    fn of(block: &Block) -> Option<Self> {
+        Some(Self {
+            hash: block.hash,
+            number: block.number(),
+            state: Arc::clone(block.state.as_ref()?),
+        })
+    }
+}
+
+/// How the state is kept current while blocks arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateFollow {
+    /// With the changes that a node's tracer tells, else as [`Self::Proofs`].
+    Auto,
+    /// With proofs of the accounts that a block names, and of what was read last.
+    Proofs,
+    /// As [`Self::Auto`], with a node's witness in place of most proofs.
+    Witness,
+    /// Not at all: after a block, what is read is fetched again.
+    Off,
+}
+
 /// The source of missing state. Clones share it.
 #[derive(Clone, Debug)]
 pub struct StateSource {
@@ -60,6 +104,9 @@ struct Shared {
     fault_reports: mpsc::Sender<FaultReport>,
     single_flight: SingleFlight,
     counts: StateCounts,
+    merges: MergeCounts,
+    recent: RecentKeys,
+    store: Arc<NodeStore>,
     panics: Panics,
 }
 
@@ -77,6 +124,7 @@ impl StateSource {
     #[must_use]
     pub(crate) fn new(
         upstreams: Vec<UpstreamClient>,
+        store: Arc<NodeStore>,
         runtime: Handle,
         standing: Arc<Standing>,
         fault_reports: mpsc::Sender<FaultReport>,
@@ -93,6 +141,9 @@ impl StateSource {
                 fault_reports,
                 single_flight: SingleFlight::default(),
                 counts: StateCounts::default(),
+                merges: MergeCounts::default(),
+                recent: RecentKeys::default(),
+                store,
                 panics: Panics::default(),
             }),
         }
@@ -102,6 +153,24 @@ impl StateSource {
     #[must_use]
     pub fn counts(&self) -> &StateCounts {
         &self.shared.counts
+    }
+
+    /// Counts of merges.
+    #[must_use]
+    pub fn merges(&self) -> &MergeCounts {
+        &self.shared.merges
+    }
+
+    /// The store that fetched state is kept in.
+    #[must_use]
+    pub fn store(&self) -> &NodeStore {
+        &self.shared.store
+    }
+
+    /// What keeps the state current; `None` if nothing does. Its merges are reported to `link`.
+    pub(crate) fn follower(&self, follow: StateFollow, link: SourceLink) -> Option<StateFollower> {
+        let shared = Arc::clone(&self.shared);
+        (follow != StateFollow::Off).then(|| StateFollower::new(shared, follow, link))
     }
 
     /// The count of panics in fetches; reads count theirs in it too.
@@ -136,6 +205,7 @@ impl StateSource {
                 && let Some((address, slots)) = left.next()
             {
                 let permit = permits.take(budget.share())?;
+                self.shared.recent.add(*address, slots);
                 let wanted = Wanted {
                     state_root: block.state.root(),
                     address: *address,

@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use actix::{Context, Handler, MailboxError, Message, dev::ToEnvelope};
@@ -14,6 +14,7 @@ use nearhead_chain::{
     verify::{HeaderRefusal, HeaderRules, VerifyError},
     window::{Snapshot, WindowError},
 };
+use tokio::sync::watch;
 
 use super::{
     follow::{ChangeError, FirstBlock, HeldWindow},
@@ -31,16 +32,25 @@ pub(super) struct TrackerWindow {
     chain: ServedChain,
     rules: HeaderRules,
     tracker: Option<TrackerHandle>,
+    /// Sends when a head has become readable.
+    readable: watch::Sender<Instant>,
 }
 
 impl TrackerWindow {
-    pub(super) const fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
+    pub(super) fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
+        let (readable, _) = watch::channel(Instant::now());
         Self {
+            readable,
             link,
             chain,
             rules,
             tracker: None,
         }
+    }
+
+    /// The times at which heads become readable, from now on.
+    pub(super) fn readable(&self) -> watch::Receiver<Instant> {
+        self.readable.subscribe()
     }
 
     /// Checks the header of a block against that of its parent, with the parent's hash.
@@ -130,12 +140,15 @@ impl HeldWindow for TrackerWindow {
         self.check(&first, parent)?;
         self.check_time(&first)?;
         if self.tracker.is_some() {
-            return self.change(ResetHead { first }).await;
+            self.change(ResetHead { first }).await?;
+            self.readable.send_replace(Instant::now());
+            return Ok(());
         }
         let tracker = self.link.start_tracker(self.chain.clone(), first);
         self.tracker = Some(tracker.clone());
         // The tracker answers only once the first block is readable.
         self.send(FollowHead).await.map_err(ChangeError::Gone)?;
+        self.readable.send_replace(Instant::now());
         self.link.report(SourceEvent::Readable(tracker));
         Ok(())
     }
@@ -153,7 +166,9 @@ impl HeldWindow for TrackerWindow {
             }
             parent = Some(block);
         }
-        self.change(change).await
+        self.change(change).await?;
+        self.readable.send_replace(Instant::now());
+        Ok(())
     }
 
     async fn extend_below(

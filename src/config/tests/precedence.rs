@@ -16,6 +16,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("node-timeout", "500ms", "500ms"),
     ("node-calls-per-key", "50", "50"),
     ("state-bytes", "1048576", "1048576"),
+    ("state-follow", "proofs", "proofs"),
     ("quorum", "3", "3"),
     ("network", "hoodi", "hoodi"),
     ("chain-id", "100", "100"),

@@ -22,6 +22,7 @@
 //! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
 //! | `trust` | nodes that invent blocks, alone and against a quorum |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
+//! | `state_follow` | state that stays current: what a block changed and what was read before asks no node again |
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
 
@@ -44,6 +45,7 @@ mod reorgs;
 mod restarts;
 mod settled;
 mod state;
+mod state_follow;
 mod switching;
 mod tls;
 mod trust;

@@ -67,6 +67,33 @@ impl Branches {
     }
 }
 
+/// The genesis and the steps of a dev chain: each makes a block, or replaces the last `depth` blocks
+/// and makes one more, at every `every`-th step.
+pub(crate) fn steps(
+    name: &str,
+    seed: u64,
+    count: u64,
+    (every, depth): (u64, u64),
+) -> (PathBuf, Vec<Vec<Payload>>) {
+    let config = DevConfig {
+        seed,
+        profile: Profile::Small,
+        block_time_seconds: 1,
+        reorg_every: Some(every),
+        reorg_depth: depth,
+    };
+    let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+    let genesis = scratch(name).join("genesis.json");
+    let file = File::create(&genesis).unwrap();
+    producer.genesis().write_json(file).unwrap();
+    let mut execution = Execution::of(&genesis);
+    let mut step = || {
+        let applied = producer.step().unwrap().applied.into_iter();
+        applied.map(|(raw, _)| execution.payload(raw)).collect()
+    };
+    (genesis, (0..count).map(|_| step()).collect())
+}
+
 /// The blocks of genesis.json and chain.rlp: those before the merge, which have to be imported
 /// because the engine API takes none of them, and those after it.
 pub(crate) fn of_files(genesis: &Path, chain: &Path) -> (Vec<RawBlock>, Vec<Payload>) {

@@ -68,7 +68,7 @@ impl Geth {
                 .args(["--http", "--http.port", "0"])
                 .args(["--http.api", "eth,net,web3,debug"])
                 // The same port as HTTP: both are given 0.
-                .args(["--ws", "--ws.port", "0", "--ws.api", "eth,net,web3"])
+                .args(["--ws", "--ws.port", "0", "--ws.api", "eth,net,web3,debug"])
                 .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"])
                 .args(["--rpc.batch-response-max-size", "0"]),
         );

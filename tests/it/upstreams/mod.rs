@@ -33,7 +33,7 @@ mod wallet;
 
 pub(crate) use self::{
     anvil::Anvil,
-    branches::{Branches, of_files},
+    branches::{Branches, of_files, steps},
     engine::{Engine, Forkchoice},
     geth::Geth,
     lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, InventedBlock, LyingNode},

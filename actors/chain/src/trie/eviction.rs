@@ -30,7 +30,8 @@ const EVICTED_PARTS: [usize; 4] = [8, 4, 2, 1];
 
 impl NodeStore {
     /// Bytes that count towards the bound.
-    pub(super) fn held_bytes(&self) -> usize {
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
         let entries = self.nodes.len() + self.codes.len();
         let bytes = |bytes: &AtomicUsize| bytes.load(Ordering::Relaxed);
         bytes(&self.node_bytes) + bytes(&self.code_bytes) + ENTRY_BYTES * entries

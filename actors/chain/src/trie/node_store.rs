@@ -106,7 +106,7 @@ pub(super) struct Handles {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
     /// Number of nodes, including those that are referenced but missing.
-    pub(crate) nodes: usize,
+    pub nodes: usize,
     /// Bytes of the nodes' RLP.
     pub node_bytes: usize,
     /// Number of codes, including those that are referenced but missing.
@@ -228,6 +228,17 @@ impl NodeStore {
         let in_order: Vec<(B256, Box<[u8]>)> = lists.flatten().map(hashed).collect();
         let hashes = in_order.iter().map(|(hash, _)| *hash).collect();
         self.insert(hashes, in_order.into_iter().collect());
+    }
+
+    /// Stores those of `nodes` that a held root reaches, in any order. As with
+    /// [`Self::insert_proof`], nothing false can be added.
+    pub fn insert_nodes(&self, nodes: impl IntoIterator<Item = Bytes>) {
+        let nodes = nodes.into_iter();
+        self.complete(
+            nodes
+                .map(|rlp| (keccak256(&rlp), Box::from(rlp.as_ref())))
+                .collect(),
+        );
     }
 
     /// Stores those of `nodes`, which are by their hash, that a held root reaches through stored

@@ -15,6 +15,15 @@ pub(super) const OMMER: usize = 64 << 10;
 /// Longest code: half a megabyte in hex, some twenty times what Ethereum allows.
 pub(super) const CODE: usize = 1 << 20;
 
+/// Longest trace of a block's changes: 100 bytes for each of 160,000 slots.
+pub(super) const TRACE: usize = 16 << 20;
+
+/// Longest witness of a block.
+pub(super) const WITNESS: usize = 16 << 20;
+
+/// Longest answer to a batch, which asks for some hundreds of proofs of some kilobytes each.
+pub(super) const BATCH: usize = 16 << 20;
+
 /// Part of a proof that does not depend on the number of slots: 60 full nodes on the account's
 /// path.
 const ACCOUNT_PROOF: usize = 64 << 10;

@@ -120,6 +120,11 @@ impl CallError {
         }
     }
 
+    /// Whether the upstream may refuse a batch for being one.
+    pub(super) const fn refuses_batches(&self) -> bool {
+        matches!(self, Self::Refused { status: 400..500 })
+    }
+
     pub(super) fn connection(error: &dyn Error) -> Self {
         Self::Connection(with_sources(error))
     }

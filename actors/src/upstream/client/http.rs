@@ -22,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tower::Service;
 
 use super::{
-    CallError, ClientError,
+    CallError, ClientError, answer_bytes,
     large::{LargeAnswers, SMALL_MAX},
     tls,
 };
@@ -161,6 +161,9 @@ impl HttpTransport {
 
     /// The most bytes to read of the answer.
     fn bytes_max(&self, packet: &RequestPacket) -> usize {
+        if matches!(packet, RequestPacket::Batch(_)) {
+            return answer_bytes::BATCH.min(self.answer_bytes_max);
+        }
         let bounds = packet.requests().iter();
         let bounds = bounds.filter_map(|request| request.meta().extensions().get::<BytesMax>());
         let bound = bounds.map(|BytesMax(bytes)| *bytes).max();

@@ -28,6 +28,7 @@ use std::{
 
 use alloy_json_rpc::{RpcRecv, RpcSend};
 use alloy_primitives::{Address, B256, U64};
+use nearhead_chain::changes::TRACER_OPTIONS;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -287,6 +288,68 @@ impl UpstreamClient {
             .await
     }
 
+    /// The proofs of several accounts and their slots, in the order of `wanted`: in one request, or
+    /// one by one from an upstream that refuses batches.
+    ///
+    /// # Errors
+    /// See [`CallError`]. Each proof may have an error of its own.
+    pub(crate) async fn proofs(
+        &self,
+        wanted: &[(Address, Vec<B256>)],
+        block: B256,
+    ) -> Result<Vec<Result<Box<RawValue>, CallError>>, CallError> {
+        let method = OptionalMethod::Proof;
+        let batch = OptionalMethod::Batch;
+        if wanted.len() > 1 && !self.lacks(batch) {
+            let params: Vec<_> = wanted
+                .iter()
+                .map(|(address, slots)| (address, slots, block))
+                .collect();
+            let _turn = self.turn().await?;
+            let transport = &self.inner.transport;
+            let answers = transport.batch(self.timeout, method.name(), &params).await;
+            match answers {
+                Err(error) if error.refuses_batches() => self.record_missing(batch),
+                Err(error) => return Err(error),
+                Ok(answers) if answers.iter().all(is_unanswered) => self.record_missing(batch),
+                Ok(answers) => return Ok(answers),
+            }
+        }
+        let mut answers = Vec::with_capacity(wanted.len());
+        for (address, slots) in wanted {
+            answers.push(self.proof(*address, slots, block).await);
+        }
+        Ok(answers)
+    }
+
+    /// What each transaction of a block changed, as JSON of the prestate tracer.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn trace(&self, block: B256) -> Result<Box<RawValue>, CallError> {
+        let options: &RawValue =
+            serde_json::from_str(TRACER_OPTIONS).map_err(|error| CallError::malformed(&error))?;
+        let params = (block, options);
+        self.call_optional(OptionalMethod::Trace, params, answer_bytes::TRACE)
+            .await
+    }
+
+    /// A witness of the block with this number: nodes of the state before it. `None` from a version
+    /// that must not be asked for one.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn witness(&self, number: u64) -> Result<Option<Box<RawValue>>, CallError> {
+        let version: String = self.read("web3_clientVersion", ()).await?;
+        if is_harmed_by_witness(&version) {
+            self.record_missing(OptionalMethod::Witness);
+            return Ok(None);
+        }
+        let (method, params) = (OptionalMethod::Witness, (U64::from(number),));
+        let witness = self.call_optional(method, params, answer_bytes::WITNESS);
+        witness.await.map(Some)
+    }
+
     /// Whether the upstream is known to lack this method. After five minutes it is asked again.
     pub(crate) fn lacks(&self, method: OptionalMethod) -> bool {
         self.inner.missing.is_known(method, Instant::now())
@@ -407,6 +470,30 @@ impl UpstreamClient {
         let turn = time::timeout(self.timeout, self.inner.turns.acquire()).await;
         turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
     }
+}
+
+/// Whether this version of geth corrupts its database when it is asked for the witness of a block
+/// below its head: 1.16.4 to 1.17.1.
+fn is_harmed_by_witness(client_version: &str) -> bool {
+    let Some(version) = client_version.strip_prefix("Geth/") else {
+        return false;
+    };
+    let numbers_of = |part: &str| {
+        let numbers = part.strip_prefix('v')?.split(['.', '-', '+']);
+        let mut numbers = numbers.map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some([next()?, next()?, next()?])
+    };
+    // An operator's own name may come first.
+    let numbers: Option<[u32; 3]> = version.split('/').find_map(numbers_of);
+    // A geth that does not say its version is not asked either.
+    numbers.is_none_or(|numbers| ([1, 16, 4]..=[1, 17, 1]).contains(&numbers))
+}
+
+/// Whether an upstream that answered one object to a batch left this call without an answer.
+fn is_unanswered(answer: &Result<Box<RawValue>, CallError>) -> bool {
+    let error = answer.as_ref().err();
+    error.is_some_and(|error| matches!(error, CallError::Malformed(_) | CallError::Connection(_)))
 }
 
 impl fmt::Debug for UpstreamClient {

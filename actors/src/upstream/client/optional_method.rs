@@ -1,10 +1,11 @@
-//! Methods that an upstream may lack and still be of use.
+//! What an upstream may lack and still be of use.
 
 use std::time::Instant;
 
 use super::NegativeCache;
 
-/// A method whose lack is no fault of an upstream. The lack of any other method is one.
+/// A method, or a form of request, whose lack is no fault of an upstream. The lack of any other
+/// method is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalMethod {
     /// eth_getBlockReceipts.
@@ -13,10 +14,23 @@ pub(crate) enum OptionalMethod {
     Proof,
     /// eth_getCode.
     Code,
+    /// debug_traceBlockByHash, with the prestate tracer.
+    Trace,
+    /// debug_executionWitness.
+    Witness,
+    /// Several calls in one request.
+    Batch,
 }
 
 impl OptionalMethod {
-    const ALL: [Self; 3] = [Self::BlockReceipts, Self::Proof, Self::Code];
+    const ALL: [Self; 6] = [
+        Self::BlockReceipts,
+        Self::Proof,
+        Self::Code,
+        Self::Trace,
+        Self::Witness,
+        Self::Batch,
+    ];
 
     /// The method's name.
     pub(super) const fn name(self) -> &'static str {
@@ -24,6 +38,9 @@ impl OptionalMethod {
             Self::BlockReceipts => "eth_getBlockReceipts",
             Self::Proof => "eth_getProof",
             Self::Code => "eth_getCode",
+            Self::Trace => "debug_traceBlockByHash",
+            Self::Witness => "debug_executionWitness",
+            Self::Batch => "batches",
         }
     }
 
@@ -33,6 +50,9 @@ impl OptionalMethod {
             Self::BlockReceipts => "receipts are fetched one by one",
             Self::Proof => "it is not asked for proofs",
             Self::Code => "it is not asked for code",
+            Self::Trace => "state is followed with more proofs",
+            Self::Witness => "state is followed with more proofs",
+            Self::Batch => "proofs are asked for one by one",
         }
     }
 }

@@ -91,6 +91,31 @@ impl Transport {
         self.with_timeout(timeout, call).await
     }
 
+    /// Makes several calls of one method in one request, or fails if they are not answered within
+    /// `timeout`. Over WebSocket, each is a message. Each has its own answer.
+    pub(super) async fn batch<P: RpcSend>(
+        &self,
+        timeout: Duration,
+        method: &'static str,
+        params: &[P],
+    ) -> Result<Vec<Result<Box<RawValue>, CallError>>, CallError> {
+        let calls = async |Connection { client, .. }| {
+            let mut batch = client.new_batch();
+            let mut answers = Vec::with_capacity(params.len());
+            for params in params {
+                let answer = batch.add_call::<_, Box<RawValue>>(method, params);
+                answers.push(answer.map_err(CallError::from_transport)?);
+            }
+            batch.send().await.map_err(CallError::from_transport)?;
+            let mut answered = Vec::with_capacity(answers.len());
+            for answer in answers {
+                answered.push(answer.await.map_err(CallError::from_transport));
+            }
+            Ok(answered)
+        };
+        self.with_timeout(timeout, calls).await
+    }
+
     /// Subscribes, or fails if that is not answered within `timeout`.
     pub(super) async fn subscribe(
         &self,

@@ -35,7 +35,7 @@ pub(crate) use upstream_state::{FaultReport, Moment, UpstreamId, Verdict};
 
 use super::client::HeadClaim;
 use backoff::Backoff;
-use block_time::BlockTime;
+pub(crate) use block_time::BlockTime;
 use class::BackoffPeriod;
 use record::Record;
 

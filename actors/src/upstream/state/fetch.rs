@@ -32,7 +32,7 @@ pub(super) enum StateFetchError {
 
 /// Whether another attempt may succeed soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retry {
+pub(super) enum Retry {
     Soon,
     Futile,
 }
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     /// The client of an upstream that is not known to lack a method.
-    fn having(
+    pub(super) fn having(
         &self,
         id: UpstreamId,
         method: OptionalMethod,
@@ -147,13 +147,7 @@ impl Shared {
         &self,
         check: impl FnOnce() -> Result<T, UpstreamFault> + Send + 'static,
     ) -> Result<T, StateFetchError> {
-        let checked = tokio::task::spawn_blocking(check).await;
-        let checked = checked.inspect_err(|error| {
-            if error.is_panic() {
-                self.panics.count();
-                tracing::error!("a check of a node's answer panicked");
-            }
-        })?;
+        let checked = self.on_verifier_thread(check).await?;
         self.counts.count_call(match &checked {
             Ok(_) => CallEnd::Verified,
             Err(_) => CallEnd::Refuted,
@@ -161,9 +155,29 @@ impl Shared {
         Ok(checked?)
     }
 
+    /// Runs work on a thread other than the follower's, and counts its panic.
+    pub(super) async fn on_verifier_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        tokio::task::spawn_blocking(work)
+            .await
+            .inspect_err(|error| {
+                if error.is_panic() {
+                    self.panics.count();
+                    tracing::error!("work on a node's answer panicked");
+                }
+            })
+    }
+
     /// Reports a failure to the follower if it is the upstream's fault or limit, and returns
     /// whether another attempt may succeed soon.
-    fn report(&self, id: UpstreamId, block: &BlockRef, error: &StateFetchError) -> Retry {
+    pub(super) fn report(
+        &self,
+        id: UpstreamId,
+        block: &BlockRef,
+        error: &StateFetchError,
+    ) -> Retry {
         let upstream = &self.upstreams[id];
         let (verdict, retry) = match error {
             StateFetchError::Call(CallError::UnsupportedMethod) => {

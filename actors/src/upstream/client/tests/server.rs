@@ -14,6 +14,9 @@ use tokio::{
 /// How often the server yields before an answer, so that concurrent requests arrive meanwhile.
 const YIELDS: usize = 100;
 
+/// The end of the head of a call that is an item of a batch.
+pub(in crate::upstream) const IN_A_BATCH: &str = "in a batch";
+
 /// The answer to one request.
 pub(in crate::upstream) enum Reply {
     /// This result, verbatim.
@@ -55,6 +58,8 @@ type Responder = Box<dyn Fn(&RecordedCall) -> Reply + Send + Sync>;
 pub(in crate::upstream) struct Script {
     pub(in crate::upstream) replies: Mutex<VecDeque<Reply>>,
     pub(in crate::upstream) calls: Mutex<Vec<RecordedCall>>,
+    /// The items of batches, which are not in `calls`.
+    pub(in crate::upstream) batched: Mutex<Vec<RecordedCall>>,
     /// Notified of every request.
     pub(in crate::upstream) arrived: Notify,
     /// Makes the answers if they depend on the calls; replaces `replies`.
@@ -119,6 +124,15 @@ impl Script {
     async fn connection(&self, mut stream: TcpStream) {
         while let Some((head, body)) = request(&mut stream).await {
             let body: Value = serde_json::from_slice(&body).unwrap();
+            if let Value::Array(items) = &body {
+                let Some(answer) = self.batch(&head, items) else {
+                    return;
+                };
+                if stream.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+                continue;
+            }
             let call = RecordedCall {
                 head,
                 method: body["method"].as_str().unwrap().to_owned(),
@@ -166,6 +180,34 @@ impl Script {
                 return;
             }
         }
+    }
+
+    /// The response to a batch: one answer for each item, by the responder. A raw answer to the
+    /// first item is the whole response.
+    fn batch(&self, head: &str, items: &[Value]) -> Option<String> {
+        let mut answers = Vec::new();
+        for item in items {
+            let call = RecordedCall {
+                head: format!("{head}{IN_A_BATCH}"),
+                method: item["method"].as_str().unwrap().to_owned(),
+                params: item["params"].clone(),
+            };
+            self.batched.lock().push(call.clone());
+            let (id, respond) = (&item["id"], self.responder.as_ref()?);
+            answers.push(match respond(&call) {
+                Reply::Result(text) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#),
+                Reply::Error(code, message) => {
+                    let error = json!({"code": code, "message": message});
+                    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+                }
+                Reply::Raw(text) => return Some(text),
+                Reply::Silence => return None,
+            });
+        }
+        let Reply::Raw(response) = Reply::http(200, "", &format!("[{}]", answers.join(","))) else {
+            return None;
+        };
+        Some(response)
     }
 
     fn begin(&self) -> InProgress<'_> {

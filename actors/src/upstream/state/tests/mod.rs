@@ -1,6 +1,7 @@
 //! A worker that holds only the state root, and upstreams that have the whole state.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod merges;
 mod reads;
 mod upstreams;
 
@@ -138,7 +139,8 @@ impl Scene {
         }
         let (report_sender, fault_reports) = mpsc::channel(4);
         let standing = Arc::new(Standing::new(upstreams.len(), 1));
-        let source = StateSource::new(clients, Handle::current(), standing, report_sender);
+        let runtime = Handle::current();
+        let source = StateSource::new(clients, Arc::clone(store), runtime, standing, report_sender);
         let resources = ReadResources::start(1, 1 << 20, Some(source.clone()));
         Self {
             worker: Worker::start(&resources),

@@ -1,0 +1,23 @@
+//! What a block changed in the state, from what nodes tell and from the block itself.
+//!
+//! None of it is trusted: [`crate::trie::Merge`] keeps only what leads to the block's state root.
+//!
+//! | file | what it is responsible for |
+//! |---|---|
+//! | `tracer` | the changes of a block's transactions, as a node's tracer tells them |
+//! | `operations` | what a block changes at its start and its end, without a transaction |
+//! | `witness` | nodes of the state before a block, with which its changes can be computed |
+//! | `touched` | accounts that the block names: keys without values |
+
+mod operations;
+mod touched;
+mod tracer;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+pub use operations::add_operations;
+pub use touched::touched;
+pub use tracer::{TRACER_OPTIONS, TraceError, traced};
+pub use witness::witness_nodes;

@@ -1,0 +1,144 @@
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use serde_json::{Value, json};
+
+use super::{TraceError, traced};
+use crate::trie::{AccountChange, StateChanges};
+
+const ONE: Address = Address::repeat_byte(1);
+const TWO: Address = Address::repeat_byte(2);
+
+fn word(value: u64) -> B256 {
+    B256::from(U256::from(value))
+}
+
+/// The changes that the traces of a block tell, given as `[pre, post]` of each transaction.
+fn of(traces: &[[Value; 2]]) -> StateChanges {
+    let trace = |[pre, post]: &[Value; 2]| json!({"result": {"pre": pre, "post": post}});
+    let json: Vec<Value> = traces.iter().map(trace).collect();
+    traced(json!(json).to_string().as_bytes(), traces.len()).unwrap()
+}
+
+fn check(traces: &[[Value; 2]], expected: &[(Address, AccountChange)]) {
+    let expected = expected.iter().cloned().collect();
+    assert_eq!(of(traces).accounts, expected, "{traces:?}");
+}
+
+#[test]
+fn the_last_value_of_each_key_counts() {
+    check(
+        &[
+            [
+                json!({ONE.to_string(): {"balance": "0x5", "nonce": 1}}),
+                json!({ONE.to_string(): {"balance": "0x4", "nonce": 2}}),
+            ],
+            [
+                json!({ONE.to_string(): {"balance": "0x4", "nonce": 2}}),
+                json!({ONE.to_string(): {"balance": "0x9"}}),
+            ],
+        ],
+        &[(
+            ONE,
+            AccountChange {
+                nonce: Some(2),
+                balance: Some(U256::from(9)),
+                ..AccountChange::default()
+            },
+        )],
+    );
+}
+
+#[test]
+fn a_slot_without_a_new_value_is_zero() {
+    check(
+        &[[
+            json!({ONE.to_string(): {"storage": {word(1).to_string(): word(7), word(2).to_string(): word(8)}}}),
+            json!({ONE.to_string(): {"storage": {word(2).to_string(): word(9), word(3).to_string(): word(1)}}}),
+        ]],
+        &[(
+            ONE,
+            AccountChange {
+                storage: [(1, 0), (2, 9), (3, 1)]
+                    .map(|(slot, value)| (U256::from(slot), U256::from(value)))
+                    .into_iter()
+                    .collect(),
+                ..AccountChange::default()
+            },
+        )],
+    );
+}
+
+#[test]
+fn an_account_that_is_deleted_and_made_again_loses_its_storage() {
+    let deleted = [
+        json!({ONE.to_string(): {"balance": "0x1", "storage": {word(1).to_string(): word(7)}}}),
+        json!({}),
+    ];
+    let cleared = AccountChange {
+        is_cleared: true,
+        ..AccountChange::default()
+    };
+    check(&[deleted.clone()], &[(ONE, cleared.clone())]);
+    let made = [
+        json!({}),
+        json!({ONE.to_string(): {"nonce": "0x1", "codeHash": word(5), "storage": {word(2).to_string(): word(3)}}}),
+    ];
+    let again = AccountChange {
+        nonce: Some(1),
+        code_hash: Some(word(5)),
+        storage: [(U256::from(2), U256::from(3))].into_iter().collect(),
+        ..cleared
+    };
+    check(&[deleted, made], &[(ONE, again)]);
+}
+
+#[test]
+fn the_hash_of_code_is_stated_or_follows_from_the_code() {
+    for (account, expected) in [
+        (json!({"codeHash": word(5)}), Some(word(5))),
+        (json!({"code": "0x6001"}), Some(keccak256([0x60, 1]))),
+        (
+            json!({"codeHash": word(5), "code": "0x6001"}),
+            Some(word(5)),
+        ),
+        (json!({"codeHash": B256::ZERO, "balance": "0x1"}), None),
+    ] {
+        let changes = of(&[[json!({}), json!({ONE.to_string(): account})]]);
+        assert_eq!(changes.accounts[&ONE].code_hash, expected, "{account}");
+    }
+}
+
+#[test]
+fn keys_count_accounts_and_slots() {
+    let changes = of(&[[
+        json!({TWO.to_string(): {"storage": {word(1).to_string(): word(1)}}}),
+        json!({TWO.to_string(): {}, ONE.to_string(): {"balance": "0x1"}}),
+    ]]);
+    assert_eq!(changes.keys(), 3);
+}
+
+#[test]
+fn other_answers_are_refused() {
+    let whole = json!([{"result": {"pre": {}, "post": {}}}]);
+    for json in [
+        json!(null),
+        json!({}),
+        json!([{"error": "execution timeout"}]),
+        json!([{"result": {"pre": {}}}]),
+        json!([{"result": {"pre": {"0x1": {}}, "post": {}}}]),
+        json!([{"result": {"pre": {}, "post": {ONE.to_string(): {"balance": "many"}}}}]),
+        json!([{"result": {"pre": {}, "post": {ONE.to_string(): {"nonce": -1}}}}]),
+    ] {
+        let refused = traced(json.to_string().as_bytes(), 1);
+        assert!(
+            matches!(refused, Err(TraceError::Malformed(_))),
+            "{json}: {refused:?}"
+        );
+    }
+    let refused = traced(whole.to_string().as_bytes(), 2).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "expected the traces of 2 transactions, found 1"
+    );
+}

@@ -1,0 +1,166 @@
+//! Keeps the state current while the head advances.
+
+use std::{collections::VecDeque, sync::Arc, time::Instant};
+
+use alloy_primitives::B256;
+use nearhead_chain::block::Block;
+use tokio::{sync::watch, time};
+
+use super::{
+    Shared, StateFollow,
+    merge_counts::{ChangesFrom, MergeEnd},
+    merging::Step,
+};
+use crate::{
+    head::Head,
+    source::{SourceEvent, SourceLink},
+    upstream::health::BlockTime,
+};
+
+/// Merged blocks that are remembered: those of the longest branches that a reorg may go back to.
+const MERGED_MAX: usize = 256;
+
+/// Blocks below the head that are merged one after another. After a longer gap, following begins
+/// again at the head, and what was held of older states is fetched when it is read.
+const GAP_MAX: usize = 4;
+
+/// Merges each new block, off the follower's task. Blocks are served before they are merged.
+pub(crate) struct StateFollower {
+    shared: Arc<Shared>,
+    follow: StateFollow,
+    link: SourceLink,
+    /// Hashes of blocks from which following can go on, the newest last.
+    merged: VecDeque<B256>,
+    block_time: BlockTime,
+    began: Instant,
+}
+
+impl StateFollower {
+    pub(super) fn new(shared: Arc<Shared>, follow: StateFollow, link: SourceLink) -> Self {
+        Self {
+            shared,
+            follow,
+            link,
+            merged: VecDeque::with_capacity(MERGED_MAX),
+            block_time: BlockTime::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Merges until the sender is dropped. It sends when a head has become readable.
+    pub(crate) async fn run(mut self, mut readable: watch::Receiver<Instant>) {
+        while readable.changed().await.is_ok() {
+            let since = *readable.borrow_and_update();
+            let panics = self.shared.panics.clone();
+            // A panic is counted, and the next head is tried again.
+            let _ = panics.catch_async(self.catch_up(since)).await;
+        }
+    }
+
+    /// Merges what the head is ahead, the oldest block first. The head may change meanwhile.
+    async fn catch_up(&mut self, since: Instant) {
+        self.learn_block_time(since);
+        while let Some((parent, block)) = self.next_step(&self.link.head.clone()) {
+            let step = Step {
+                parent: &parent,
+                block: &block,
+            };
+            // Before anything can fail: no block is tried twice.
+            self.remember(block.hash);
+            let budget = self.block_time.get() / 2;
+            let merging = self.shared.merge(self.follow, step);
+            let (from, end) = time::timeout(budget, merging)
+                .await
+                .unwrap_or((self.usual_source(), MergeEnd::Late));
+            self.shared.merges.count(from, end);
+            if matches!(end, MergeEnd::Whole | MergeEnd::Part) {
+                let took = since.elapsed();
+                self.link.report(SourceEvent::StateMerged(took));
+            }
+        }
+    }
+
+    /// The next block to merge, with its parent; `None` if all of them are.
+    fn next_step(&mut self, head: &Head) -> Option<(Arc<Block>, Arc<Block>)> {
+        let snapshot = head.load()?;
+        let canonical = snapshot.canonical();
+        match unmerged(canonical, |hash| self.merged.contains(hash)) {
+            Some([parent, block, ..]) => Some((Arc::clone(parent), Arc::clone(block))),
+            Some(_) => None,
+            None => {
+                // The first head, or one after a gap: its state is held as far as it is read.
+                self.remember(snapshot.head().hash);
+                None
+            }
+        }
+    }
+
+    fn remember(&mut self, hash: B256) {
+        if self.merged.len() == MERGED_MAX {
+            self.merged.pop_front();
+        }
+        self.merged.push_back(hash);
+    }
+
+    fn learn_block_time(&mut self, readable: Instant) {
+        let Some(snapshot) = self.link.head.load() else {
+            return;
+        };
+        let of = |block: &Block| (block.number(), block.header.timestamp);
+        if let [older, .., newer] = snapshot.canonical() {
+            self.block_time.learn(of(older), of(newer));
+        }
+        let now = readable.saturating_duration_since(self.began);
+        self.block_time.arrived(snapshot.head().number(), now);
+    }
+
+    /// The source of changes that was not heard in time.
+    const fn usual_source(&self) -> ChangesFrom {
+        match self.follow {
+            StateFollow::Auto => ChangesFrom::Tracer,
+            StateFollow::Witness => ChangesFrom::Witness,
+            StateFollow::Proofs | StateFollow::Off => ChangesFrom::Keys,
+        }
+    }
+}
+
+/// The newest merged block and the blocks above it; `None` if it is too far below the head.
+fn unmerged(canonical: &[Arc<Block>], is_merged: impl Fn(&B256) -> bool) -> Option<&[Arc<Block>]> {
+    let from = canonical.len().saturating_sub(GAP_MAX + 1);
+    let near = &canonical[from..];
+    let at = near.iter().rposition(|block| is_merged(&block.hash))?;
+    Some(&near[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use nearhead_chain::test_block::TestBlock;
+
+    use super::*;
+
+    /// The numbers of the blocks from the newest merged one on, of a chain of 8 blocks.
+    fn check(merged: &[u64], expected: Option<&[u64]>) {
+        let mut chain = vec![TestBlock::default().genesis()];
+        for at in 0..7 {
+            chain.push(TestBlock::default().child_of(&chain[at]));
+        }
+        let is_merged = |hash: &B256| {
+            let block = chain.iter().find(|block| block.hash == *hash);
+            block.is_some_and(|block| merged.contains(&block.number()))
+        };
+        let found = unmerged(&chain, is_merged);
+        let numbers: Option<Vec<u64>> =
+            found.map(|blocks| blocks.iter().map(|block| block.number()).collect());
+        assert_eq!(numbers.as_deref(), expected, "{merged:?}");
+    }
+
+    #[test]
+    fn following_goes_on_from_the_newest_merged_block() {
+        check(&[7], Some(&[7]));
+        check(&[5, 6], Some(&[6, 7]));
+        check(&[3], Some(&[3, 4, 5, 6, 7]));
+        check(&[3, 5], Some(&[5, 6, 7]));
+        check(&[2], None);
+        check(&[], None);
+    }
+}

@@ -1,0 +1,377 @@
+//! Merges of one block, with upstreams that help, refuse and lie.
+
+use std::collections::BTreeSet;
+
+use nearhead_chain::trie::AccountUpdate;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::upstream::{
+    client::tests::server::IN_A_BATCH,
+    health::{Fault, Verdict},
+    state::{
+        merge_counts::{ChangesFrom, MergeEnd},
+        merging::Step,
+    },
+};
+
+/// Slots of account 3 that change: one gets another value, one is deleted, one is new.
+const CHANGED_SLOTS: [(u64, u64); 3] = [(1, 77), (2, 0), (90, 5)];
+
+/// What the block changes: the slots of account 3, the balance of account 4, and a new account.
+static UPDATE: LazyLock<StateUpdate> = LazyLock::new(|| {
+    let info = |number: u64, balance: u64| {
+        let account = FULL.account(&address(number)).unwrap();
+        let account = account.unwrap_or_default();
+        Some(AccountInfo {
+            nonce: account.nonce,
+            balance: U256::from(balance),
+            code_hash: account.code_hash,
+        })
+    };
+    let slots = CHANGED_SLOTS.map(|(slot, value)| (U256::from(slot), U256::from(value)));
+    let contract = AccountUpdate {
+        info: info(3, 3),
+        storage: slots.to_vec(),
+        ..AccountUpdate::default()
+    };
+    let payer = |number, balance| AccountUpdate {
+        info: info(number, balance),
+        ..AccountUpdate::default()
+    };
+    StateUpdate {
+        accounts: [
+            (address(3), contract),
+            (address(4), payer(4, 1)),
+            (address(ACCOUNTS), payer(ACCOUNTS, 3)),
+        ]
+        .into_iter()
+        .collect(),
+        ..StateUpdate::default()
+    }
+});
+
+static AFTER: LazyLock<Arc<State>> = LazyLock::new(|| FULL.commit(FULL.update(&UPDATE).unwrap()));
+
+/// The block before, and the block: of their states only the roots are held.
+fn blocks(store: &Arc<NodeStore>) -> [Arc<Block>; 2] {
+    let block = |block: Arc<Block>, state: &State| {
+        Arc::new(Block {
+            state: Some(State::hold(store, state.root())),
+            ..(*block).clone()
+        })
+    };
+    let recipe = TestBlock {
+        transactions: vec![(1, Vec::new())],
+        ..TestBlock::default()
+    };
+    let parent = TestBlock::default().genesis();
+    [
+        block(Arc::clone(&parent), &FULL),
+        block(recipe.child_of(&parent), &AFTER),
+    ]
+}
+
+/// What the tracer tells of the block.
+fn trace() -> Value {
+    let word = |value: u64| json!(B256::from(U256::from(value)));
+    let slots = |values: &[(u64, u64)]| -> Value {
+        let slots = values.iter().filter(|(_, value)| *value > 0);
+        let slots =
+            slots.map(|(slot, value)| (word(*slot).as_str().unwrap().to_owned(), word(*value)));
+        slots.collect::<serde_json::Map<_, _>>().into()
+    };
+    let [one, two, new] = [3, 4, ACCOUNTS].map(|number| address(number).to_string());
+    json!([{"result": {
+        "pre": {
+            one.clone(): {"balance": "0x3", "nonce": 1, "storage": slots(&[(1, 5), (2, 6)])},
+            two.clone(): {"balance": "0x4", "nonce": 1},
+        },
+        "post": {
+            one: {"storage": slots(&CHANGED_SLOTS)},
+            two: {"balance": "0x1"},
+            new: {"balance": "0x3"},
+        },
+    }}])
+}
+
+/// The answer of an upstream that has the state after the block, and a tracer.
+fn honest(call: &RecordedCall) -> UpstreamReply {
+    match call.method.as_str() {
+        "debug_traceBlockByHash" => {
+            assert_eq!(call.params[1]["tracerConfig"]["diffMode"], true);
+            UpstreamReply::Result(trace().to_string())
+        }
+        "eth_getProof" => {
+            let address: Address = serde_json::from_value(call.params[0].clone()).unwrap();
+            let slots: Vec<U256> = serde_json::from_value(call.params[1].clone()).unwrap();
+            let keys = slots.into_iter().map(ProofKey::Full).collect();
+            let json = proof(&AFTER, address, keys, usize::MAX).unwrap();
+            UpstreamReply::Result(String::from_utf8(json.into_bytes()).unwrap())
+        }
+        "web3_clientVersion" => UpstreamReply::result(r#""reth/v2.3.0""#),
+        "debug_executionWitness" => {
+            let mut nodes = BTreeSet::new();
+            for (address, update) in &UPDATE.accounts {
+                let slots: Vec<U256> = update.storage.iter().map(|(slot, _)| *slot).collect();
+                let keys = slots.into_iter().map(ProofKey::Full).collect();
+                let json = proof(&FULL, *address, keys, usize::MAX).unwrap();
+                let proof: Value = serde_json::from_slice(&json.into_bytes()).unwrap();
+                let of_slots = proof["storageProof"].as_array().unwrap().iter();
+                for path in of_slots
+                    .map(|slot| &slot["proof"])
+                    .chain([&proof["accountProof"]])
+                {
+                    let path = path.as_array().unwrap().iter();
+                    nodes.extend(path.map(|node| node.as_str().unwrap().to_owned()));
+                }
+            }
+            UpstreamReply::Result(json!({"state": nodes, "codes": [], "headers": []}).to_string())
+        }
+        method => panic!("{method} was called"),
+    }
+}
+
+fn without(method: &str, call: &RecordedCall) -> UpstreamReply {
+    match call.method == method {
+        true => UpstreamReply::Error(-32_601, "method not found"),
+        false => honest(call),
+    }
+}
+
+fn without_tracer(call: &RecordedCall) -> UpstreamReply {
+    without("debug_traceBlockByHash", call)
+}
+
+fn without_proofs(call: &RecordedCall) -> UpstreamReply {
+    without("eth_getProof", call)
+}
+
+/// An upstream with this trace.
+fn telling(call: &RecordedCall, trace: &Value) -> UpstreamReply {
+    match call.method.as_str() {
+        "debug_traceBlockByHash" => UpstreamReply::Result(trace.to_string()),
+        _ => honest(call),
+    }
+}
+
+fn with_another_tracer(call: &RecordedCall) -> UpstreamReply {
+    telling(call, &json!([{"gas": 21_000, "structLogs": []}]))
+}
+
+/// Leaves out a slot that changed.
+fn leaving_out_a_slot(call: &RecordedCall) -> UpstreamReply {
+    let mut trace = trace();
+    let account = &mut trace[0]["result"]["post"][address(3).to_string()]["storage"];
+    let new = B256::from(U256::from(90)).to_string();
+    account.as_object_mut().unwrap().remove(&new).unwrap();
+    telling(call, &trace)
+}
+
+/// Leaves out an account that changed.
+fn leaving_out_an_account(call: &RecordedCall) -> UpstreamReply {
+    let mut trace = trace();
+    for part in ["pre", "post"] {
+        let accounts = trace[0]["result"][part].as_object_mut().unwrap();
+        accounts.remove(&address(4).to_string()).unwrap();
+    }
+    telling(call, &trace)
+}
+
+/// States another balance, and an account that did not change.
+fn with_false_values(call: &RecordedCall) -> UpstreamReply {
+    let mut trace = trace();
+    let accounts = &mut trace[0]["result"]["post"];
+    accounts[address(4).to_string()]["balance"] = json!("0x99");
+    accounts[address(7).to_string()] = json!({"balance": "0x1"});
+    telling(call, &trace)
+}
+
+fn with_another_proof(call: &RecordedCall) -> UpstreamReply {
+    match call.method.as_str() {
+        "eth_getProof" => {
+            let json = proof(&FULL, address(3), Vec::new(), usize::MAX).unwrap();
+            UpstreamReply::Result(String::from_utf8(json.into_bytes()).unwrap())
+        }
+        _ => honest(call),
+    }
+}
+
+fn limiting_proofs(call: &RecordedCall) -> UpstreamReply {
+    match call.method.as_str() {
+        "eth_getProof" => UpstreamReply::http(429, "retry-after: 7\r\n", ""),
+        _ => honest(call),
+    }
+}
+
+const NO_BATCHES: &str =
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}"#;
+
+fn refusing_batches(call: &RecordedCall, status: u16, body: &str) -> UpstreamReply {
+    match call.head.contains(IN_A_BATCH) {
+        true => UpstreamReply::http(status, "", body),
+        false => honest(call),
+    }
+}
+
+/// A merge of the block, with what was held before it.
+struct Outcome {
+    end: (ChangesFrom, MergeEnd),
+    source: StateSource,
+    after: Arc<State>,
+    fault_reports: mpsc::Receiver<FaultReport>,
+    upstreams: Vec<Arc<Script>>,
+}
+
+async fn merge(follow: StateFollow, respond: &[Respond], held: &[(u64, &[u64])]) -> Outcome {
+    let store = NodeStore::bounded(1 << 30);
+    let scene = Scene::over(&store, respond).await;
+    let [parent, block] = blocks(&store);
+    for (number, slots) in held {
+        let slots: Vec<U256> = slots.iter().copied().map(U256::from).collect();
+        store.insert_proof(&FULL.prove(&address(*number), &slots).unwrap());
+    }
+    let step = Step {
+        parent: &parent,
+        block: &block,
+    };
+    let end = scene.source.shared.merge(follow, step).await;
+    Outcome {
+        end,
+        after: Arc::clone(block.state.as_ref().unwrap()),
+        source: scene.source,
+        fault_reports: scene.fault_reports,
+        upstreams: scene.upstreams,
+    }
+}
+
+impl Outcome {
+    /// Asserts that these slots can be read, and are as after the block.
+    fn check_held(&self, number: u64, slots: &[u64]) {
+        let address = address(number);
+        let account = self.after.account(&address).unwrap();
+        assert_eq!(account, AFTER.account(&address).unwrap(), "{number}");
+        for slot in slots.iter().copied().map(U256::from) {
+            let value = self.after.storage(&address, slot).unwrap();
+            assert_eq!(value, AFTER.storage(&address, slot).unwrap(), "{slot}");
+        }
+    }
+
+    /// Proofs that the first upstream was asked for, alone and in batches.
+    fn proofs(&self) -> [usize; 2] {
+        let script = &self.upstreams[0];
+        let is_proof = |call: &&RecordedCall| call.method == "eth_getProof";
+        [&script.calls, &script.batched].map(|calls| calls.lock().iter().filter(is_proof).count())
+    }
+}
+
+const CONTRACT_HELD: (u64, &[u64]) = (3, &[1, 2, 5, 90]);
+
+#[actix::test]
+async fn what_is_held_and_told_is_computed() {
+    let held = [CONTRACT_HELD, (4, &[]), (7, &[]), (ACCOUNTS, &[])];
+    let merged = merge(StateFollow::Auto, &[honest], &held).await;
+    assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
+    merged.check_held(3, &[1, 2, 5, 90]);
+    for number in [4, 7, ACCOUNTS] {
+        merged.check_held(number, &[]);
+    }
+    // The miner of a block with difficulty is proven.
+    assert_eq!(merged.proofs(), [1, 0]);
+    assert_eq!(
+        merged.source.merges().keys(),
+        [("computed", 6), ("proven", 1)]
+    );
+    assert_eq!(merged.source.merges().requests(), 2);
+}
+
+#[actix::test]
+async fn what_is_not_held_is_proven_in_a_batch() {
+    let merged = merge(StateFollow::Auto, &[honest], &[(7, &[])]).await;
+    assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
+    merged.check_held(3, &[1, 2, 90]);
+    merged.check_held(7, &[]);
+    assert_eq!(merged.proofs(), [0, 4]);
+    assert_eq!(merged.source.merges().requests(), 2);
+}
+
+#[actix::test]
+async fn a_witness_takes_the_place_of_proofs() {
+    let merged = merge(StateFollow::Witness, &[honest], &[(7, &[])]).await;
+    assert_eq!(merged.end, (ChangesFrom::Witness, MergeEnd::Whole));
+    merged.check_held(3, &[1, 2, 90]);
+    merged.check_held(7, &[]);
+    assert_eq!(merged.proofs(), [1, 0], "only the miner's");
+}
+
+#[actix::test]
+async fn without_a_tracer_what_the_block_names_is_proven() {
+    for respond in [without_tracer as Respond, with_another_tracer] {
+        let merged = merge(StateFollow::Auto, &[respond], &[(7, &[])]).await;
+        assert_eq!(merged.end, (ChangesFrom::Keys, MergeEnd::Whole));
+        merged.check_held(7, &[]);
+        assert!(merged.source.merges().keys()[1].1 > 0);
+    }
+    let asked = merge(StateFollow::Proofs, &[honest], &[]).await;
+    assert_eq!(asked.end.0, ChangesFrom::Keys);
+    let methods = asked.upstreams[0].methods();
+    assert!(
+        !methods.contains(&"debug_traceBlockByHash".to_owned()),
+        "{methods:?}"
+    );
+}
+
+#[actix::test]
+async fn an_upstream_that_refuses_batches_is_asked_one_by_one() {
+    let refusals: [Respond; 3] = [
+        |call| refusing_batches(call, 200, NO_BATCHES),
+        |call| refusing_batches(call, 400, NO_BATCHES),
+        |call| refusing_batches(call, 413, "too large"),
+    ];
+    for respond in refusals {
+        let merged = merge(StateFollow::Auto, &[respond], &[]).await;
+        assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
+        assert_eq!(merged.proofs()[0], 4);
+        merged.check_held(3, &[1, 2, 90]);
+    }
+}
+
+#[actix::test]
+async fn a_false_trace_costs_proofs_and_no_answer() {
+    let held = [CONTRACT_HELD, (4, &[]), (7, &[])];
+    // What was told is proven; what was left out is fetched when it is read.
+    for (respond, end) in [
+        (leaving_out_a_slot as Respond, MergeEnd::Part),
+        (leaving_out_an_account, MergeEnd::Part),
+        (with_false_values, MergeEnd::Whole),
+    ] {
+        let mut merged = merge(StateFollow::Auto, &[respond], &held).await;
+        assert_eq!(merged.end, (ChangesFrom::Tracer, end));
+        merged.check_held(7, &[]);
+        assert!(
+            merged.fault_reports.try_recv().is_err(),
+            "a trace is no fault"
+        );
+    }
+}
+
+#[actix::test]
+async fn the_next_upstream_is_asked_after_a_lie_or_a_refusal() {
+    let limited = Some(Duration::from_secs(7));
+    for (respond, verdict) in [
+        (
+            with_another_proof as Respond,
+            Some(Verdict::Fault(Fault::BadProof)),
+        ),
+        (limiting_proofs, Some(Verdict::Limited(limited))),
+        (without_proofs, None),
+    ] {
+        let alone = merge(StateFollow::Auto, &[respond], &[]).await;
+        assert_eq!(alone.end.1, MergeEnd::Failed);
+        let mut merged = merge(StateFollow::Auto, &[respond, honest], &[]).await;
+        assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
+        let report = merged.fault_reports.try_recv().ok();
+        assert_eq!(report.map(|report| report.verdict), verdict);
+        merged.check_held(3, &[1, 2, 90]);
+    }
+}

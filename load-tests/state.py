@@ -1,0 +1,227 @@
+"""State that stays current: reads of keys that were read before, and what keeping them costs.
+
+After each block come reads of keys that were read before, in odd blocks at the head and in even
+ones anywhere in the window, then reads of keys that are drawn.
+"""
+
+import bisect
+import itertools
+import random
+import statistics
+import time
+
+from follow import WINDOW, Heads, followed, percentile, wait_until
+from servers import metrics, request
+from tables import table
+from upstream import Chain
+from wrk import drive
+
+class Zipf:
+    """Picks items; the n-th with a probability in proportion to 1/n."""
+
+    def __init__(self, items, random_source):
+        self.items, self.random_source = items, random_source
+        self.sums = list(itertools.accumulate(1 / rank for rank in range(1, len(items) + 1)))
+
+    def pick(self):
+        return self.items[bisect.bisect(self.sums, self.random_source.random() * self.sums[-1])]
+
+
+def keys_of_window(server, random_source):
+    """The accounts and slots that the transactions of the window name, in a random order."""
+    accounts, slots = set(), set()
+    head = int(server.call("eth_blockNumber", []), 16)
+    for number in range(head - WINDOW + 1, head + 1):
+        for transaction in server.call("eth_getBlockByNumber", [hex(number), True])["transactions"]:
+            accounts.update(filter(None, [transaction["from"], transaction["to"]]))
+            slots.update(
+                (item["address"], slot)
+                for item in transaction.get("accessList") or []
+                for slot in item["storageKeys"]
+            )
+    accounts, slots = sorted(accounts), sorted(slots)
+    random_source.shuffle(accounts)
+    random_source.shuffle(slots)
+    return Zipf(accounts, random_source), Zipf(slots, random_source)
+
+
+class Reader:
+    """Reads of accounts (60%), slots (30%) and account proofs (10%)."""
+
+    def __init__(self, server, session):
+        self.random_source = random.Random(1)
+        self.server, self.session = server, session
+        self.accounts, self.slots = keys_of_window(server, self.random_source)
+        self.known = {}
+        self.spent = 0
+
+    def draw(self):
+        kind = self.random_source.random()
+        if kind < 0.6:
+            return "eth_getBalance", (self.accounts.pick(),)
+        if kind < 0.9:
+            return "eth_getStorageAt", self.slots.pick()
+        return "eth_getProof", (self.accounts.pick(), ())
+
+    def read(self, keys, block_of):
+        texts = [request(method, [*key, hex(block_of())]) for method, key in keys]
+        before = self.server.cpu_seconds()
+        for text in texts:
+            self.session.result(text)
+        self.spent += self.server.cpu_seconds() - before
+
+    def read_known(self, count, block_of):
+        known = list(self.known)
+        self.read(self.random_source.choices(known, k=count) if known else [], block_of)
+
+    def read_drawn(self, count, block_of):
+        keys = [self.draw() for _ in range(count)]
+        self.known.update(dict.fromkeys(keys))
+        self.read(keys, block_of)
+
+
+def total(page, name, *labels):
+    return sum(
+        value
+        for series, value in page.items()
+        if series.startswith(f"nearhead_state_{name}") and all(label in series for label in labels)
+    )
+
+
+class Counted:
+    """Differences of counters, by what happened meanwhile."""
+
+    def __init__(self, first):
+        self.last, self.sums = first, {}
+
+    def add(self, what, page):
+        for name in page:
+            change = page[name] - self.last.get(name, 0)
+            key = (what, name)
+            self.sums[key] = self.sums.get(key, 0) + change
+        self.last = page
+
+    def of(self, what, name, *labels):
+        return total({key[1]: value for key, value in self.sums.items() if key[0] == what}, name, *labels)
+
+    def hits(self, what):
+        hit, miss = (self.of(what, "reads_total", f'"{end}"') for end in ("hit", "miss"))
+        return hit / (hit + miss) if hit + miss else float("nan")
+
+
+def run(options, chain, follow):
+    """One run with this value of --state-follow; returns a row of figures."""
+    options.nearhead = [*options.nearhead_words, "--state-follow", follow, "--metrics-max-age", "0"]
+    with followed(options, chain) as (upstream, server):
+        heads = Heads(server)
+        reader = Reader(server, heads.session)
+        counted = Counted(metrics(server, "nearhead_state_"))
+        costs, reads = [], 0
+        for number in range(options.state_blocks):
+            upstream.send()
+            began = total(counted.last, "merges_total")
+            before = server.cpu_seconds()
+            upstream.set_head()
+            heads.next(upstream)
+            if follow != "off":
+                merged = lambda: total(metrics(server, "nearhead_state_"), "merges_total") > began
+                wait_until("a merge", merged, seconds=20, pause=0.05)
+            else:
+                time.sleep(0.3)
+            costs.append(server.cpu_seconds() - before)
+            counted.add("merge", metrics(server, "nearhead_state_"))
+            head = int(upstream.head["blockNumber"], 16)
+            at_head = number % 2 == 1
+            in_window = lambda: head - reader.random_source.randrange(WINDOW)
+            reader.read_known(options.state_reads, (lambda: head) if at_head else in_window)
+            counted.add("head" if at_head else "window", metrics(server, "nearhead_state_"))
+            mixed = lambda: head if reader.random_source.random() < 0.8 else in_window()
+            reader.read_drawn(options.state_reads, mixed)
+            counted.add("drawn", metrics(server, "nearhead_state_"))
+            reads += 2 * options.state_reads
+        blocks = options.state_blocks
+        fetches = sum(counted.of(what, "fetches_total") for what in ("head", "window", "drawn"))
+        requests = counted.of("merge", "merge_requests_total")
+        buckets = sorted(
+            (float(name.split('le="')[1].split('"')[0].replace("+Inf", "inf")), value)
+            for name, value in counted.last.items()
+            if "merge_seconds_bucket" in name
+        )
+        count = counted.last.get("nearhead_state_merge_seconds_count", 0)
+        below = lambda share: next((at for at, value in buckets if value >= share * count), 0) if count else 0
+        ends = {
+            end: int(counted.of("merge", "merges_total", f'"{end}"'))
+            for end in ("whole", "part", "late", "failed")
+        }
+        if follow == options.state_follow[0]:
+            cost_of_hits(options, server, upstream, reader)
+        return (
+            follow,
+            f"{counted.hits('head'):.2%}",
+            f"{counted.hits('window'):.2%}",
+            f"{counted.hits('drawn'):.1%}",
+            f"{fetches * 1e3 / reads:.0f}",
+            f"{requests / blocks:.1f}",
+            f"{counted.of('merge', 'merge_bytes_total') / blocks / 1e6:.2f}",
+            f"{statistics.median(costs) * 1e3:.1f}",
+            f"{percentile(costs, 0.99) * 1e3:.1f}",
+            f"{below(0.5) * 1e3:.0f}",
+            f"{below(0.99) * 1e3:.0f}",
+            ", ".join(f"{count} {end}" for end, count in ends.items() if count),
+            f"{total(counted.last, 'held', 'bytes') / 1e6:.0f}",
+        )
+
+
+def cost_of_hits(options, server, upstream, reader):
+    """CPU of reads whose state is held, beside that of the cheapest method."""
+    latest = upstream.head["blockNumber"]
+    account, (address, slot) = reader.accounts.items[0], reader.slots.items[0]
+    cpus = {}
+    for name, (method, params) in {
+        "eth_chainId": ("eth_chainId", []),
+        "eth_getBalance": ("eth_getBalance", [account, latest]),
+        "eth_getProof, account": ("eth_getProof", [account, [], latest]),
+        "eth_getProof, account and slot": ("eth_getProof", [address, [slot], latest]),
+    }.items():
+        body = request(method, params)
+        server.post(body)
+        size = server.post(body)[1]
+        driven = [
+            drive(server, body, size, options.seconds, 32, options.node_cores)
+            for _ in range(options.rounds)
+        ]
+        cpus[name] = statistics.median(row[1] for row in driven)
+    least = cpus["eth_chainId"]
+    print("\nreads of state that is held; goal for the last one: 4 times eth_chainId")
+    table(
+        ("method", "CPU µs", "of eth_chainId's"),
+        [(name, f"{cost:.1f}", f"{cost / least:.2f}") for name, cost in cpus.items()],
+    )
+
+
+def state(options):
+    chain = Chain("mainnet", options.chain_blocks)
+    options.nearhead_words = list(options.nearhead)
+    rows = [run(options, chain, follow) for follow in options.state_follow]
+    print(
+        f"\n{options.state_blocks} blocks; after each, {options.state_reads} reads of keys read before and as many drawn keys, "
+        "the n-th as often as 1/n; 60% balances, 30% slots, 10% proofs; of the drawn ones 80% at the head"
+    )
+    table(
+        (
+            "--state-follow",
+            "known keys at the head from memory (goal >= 99.9%)",
+            "in the window (>= 99%)",
+            "drawn keys",
+            "fetches per 1,000 reads (<= 200)",
+            "requests for a merge",
+            "MB of JSON a merge (<= 1.2; witness 2.2)",
+            "CPU ms a block with its merge",
+            "p99",
+            "merged after, ms, p50 (<= 150)",
+            "p99 (<= 500)",
+            "merges",
+            "MB held",
+        ),
+        rows,
+    )

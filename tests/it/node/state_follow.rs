@@ -1,0 +1,403 @@
+//! State that stays current: once a block is merged, neither what it changed nor what was read
+//! before is asked of a node again, and all of it equals geth's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{driven_geth::DrivenGeth, follow_with, http, refuted, wait_head, ws};
+use crate::{
+    harness::{Connection, Server, check, request, wait_until},
+    upstreams::{
+        Payload,
+        proxy::{Change, Fault, Lie, Proxy, Refusal},
+        steps,
+    },
+};
+
+/// Steps of the chain; every tenth replaces three blocks.
+const STEPS: u64 = 136;
+const REORGS: (u64, u64) = (10, 3);
+
+/// Idle accounts: read once, and then some of them after each block.
+const IDLE: usize = 1_000;
+const IDLE_A_BLOCK: usize = 40;
+
+/// An account and slots of it.
+type Keys = BTreeMap<String, BTreeSet<String>>;
+
+/// A geth that follows the steps of a chain, and nearhead behind it.
+struct Scene {
+    geth: DrivenGeth,
+    steps: std::vec::IntoIter<Vec<Payload>>,
+    idle: Vec<String>,
+    server: Server,
+    ours: Connection,
+    theirs: Connection,
+    /// Reads so far.
+    reads: usize,
+}
+
+impl Scene {
+    /// Nearhead follows through `via`, which gets the address of the geth, and knows the first block.
+    fn start(
+        name: &str,
+        seed: u64,
+        count: u64,
+        via: impl FnOnce(&DrivenGeth) -> String,
+        more: &[&str],
+    ) -> Self {
+        let (genesis, mut steps) = steps(name, seed, count, REORGS);
+        let text = std::fs::read_to_string(&genesis).unwrap();
+        let alloc: Value = serde_json::from_str(&text).unwrap();
+        let idle = alloc["alloc"].as_object().unwrap().keys();
+        let idle = idle
+            .take(IDLE)
+            .map(|key| format!("0x{}", key.trim_start_matches("0x")));
+        let idle = idle.collect();
+        let first = steps.remove(0);
+        let mut geth = DrivenGeth::at(&format!("{name}-geth"), &genesis, &first);
+        let wanted = geth.go_to(&first[0]);
+        let url = via(&geth);
+        let fresh = ["--metrics-max-age", "0"];
+        let rest = [
+            "--log-filter",
+            "info,nearhead_actors::upstream::state=debug",
+        ];
+        let server = follow_with(&[url], &[&fresh[..], &rest, more].concat());
+        wait_head(&server, wanted);
+        Self {
+            ours: server.connect(),
+            theirs: geth.connect(),
+            steps: steps.into_iter(),
+            idle,
+            server,
+            geth,
+            reads: 0,
+        }
+    }
+
+    /// The next step of the chain, once nearhead has merged it; returns what its blocks changed.
+    fn step(&mut self) -> Option<Keys> {
+        let payloads = self.steps.next()?;
+        self.geth.send_blocks(&payloads);
+        let last = payloads.last().unwrap();
+        let wanted = self.geth.go_to(last);
+        wait_head(&self.server, wanted);
+        let merged = format!("hash={}", last.hash);
+        let is_merged = |log: &str| {
+            let mut lines = log.lines();
+            lines
+                .any(|line| line.contains("state merged") && line.contains(&merged))
+                .then_some(())
+        };
+        self.server.process.output.wait_for(&merged, is_merged);
+        let mut keys = Keys::new();
+        for payload in &payloads {
+            self.add_changed(payload, &mut keys);
+        }
+        Some(keys)
+    }
+
+    /// What a block changed, as geth tells it.
+    fn add_changed(&mut self, payload: &Payload, keys: &mut Keys) {
+        let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
+        let params = json!([payload.hash, tracer]);
+        for trace in self
+            .theirs
+            .result("debug_traceBlockByHash", &params)
+            .as_array()
+            .unwrap()
+        {
+            for part in ["pre", "post"] {
+                for (address, account) in trace["result"][part].as_object().unwrap() {
+                    let slots = keys.entry(address.clone()).or_default();
+                    let storage = account["storage"].as_object();
+                    slots.extend(storage.into_iter().flatten().map(|(slot, _)| slot.clone()));
+                }
+            }
+        }
+        // The contracts of EIP-4788 and EIP-2935 change in every block.
+        for (address, slot) in [
+            (
+                "0x000f3df6d732807ef1319fb7b8bb8522d0beac02",
+                payload.raw.header.timestamp % 8_191,
+            ),
+            (
+                "0x0000f90827f1c53a10cb7a02335b175320002935",
+                (payload.number - 1) % 8_191,
+            ),
+        ] {
+            let slots = keys.entry(address.to_owned()).or_default();
+            slots.insert(format!("{slot:#066x}"));
+        }
+    }
+
+    /// Asserts that both answer the same for these keys at the head.
+    fn compare(&mut self, keys: &Keys) {
+        for (address, slots) in keys {
+            let slots: Vec<&String> = slots.iter().collect();
+            let mut calls = vec![
+                ("eth_getProof", json!([address, slots, "latest"])),
+                ("eth_getBalance", json!([address, "latest"])),
+                ("eth_getTransactionCount", json!([address, "latest"])),
+            ];
+            for slot in slots {
+                calls.push(("eth_getStorageAt", json!([address, slot, "latest"])));
+            }
+            for (method, params) in calls {
+                let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
+                    let mut result = connection.result(method, &params);
+                    // Of an absent account, geth states zero for the hashes of nothing.
+                    if let Some(proof) = result.as_object_mut() {
+                        proof.remove("codeHash");
+                        proof.remove("storageHash");
+                    }
+                    result
+                });
+                check(&format!("{method} {params}"), &ours, &theirs);
+                self.reads += 1;
+            }
+        }
+    }
+
+    fn idle(&self, from: usize, count: usize) -> Keys {
+        let idle = self.idle.iter().cycle().skip(from).take(count);
+        idle.map(|address| (address.clone(), BTreeSet::new()))
+            .collect()
+    }
+
+    /// The value of a metric with these words in its name or labels, once all reads are counted.
+    fn counted(&self, words: &[&str]) -> u64 {
+        let mut value = 0;
+        wait_until("all reads are counted", || {
+            let page = self.server.get_admin("/metrics").text().to_owned();
+            let sum = |words: &[&str]| -> u64 {
+                let lines = page.lines().filter(|line| !line.starts_with('#'));
+                let lines = lines.filter(|line| words.iter().all(|word| line.contains(word)));
+                lines
+                    .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
+                    .sum()
+            };
+            value = sum(words);
+            sum(&["nearhead_state_reads_total"]) >= self.reads as u64
+        });
+        value
+    }
+
+    fn missed(&self) -> u64 {
+        self.counted(&["nearhead_state_reads_total", "miss"])
+    }
+}
+
+/// Follows the whole chain with this value of `--state-follow`. What a block changed and what was
+/// read before is held.
+fn check_current(name: &str, mode: &str, via: fn(&DrivenGeth) -> String) {
+    let mut scene = Scene::start(name, 11, STEPS, via, &["--state-follow", mode]);
+    let all = scene.idle(0, IDLE);
+    scene.compare(&all);
+    let before = scene.missed();
+    let mut blocks = 0;
+    while let Some(changed) = scene.step() {
+        assert!(changed.len() > 2, "{changed:?}");
+        scene.compare(&changed);
+        let idle = scene.idle(blocks * IDLE_A_BLOCK, IDLE_A_BLOCK);
+        scene.compare(&idle);
+        blocks += 1;
+    }
+    assert!(
+        blocks as u64 == STEPS - 1 && scene.reads > 10_000,
+        "{}",
+        scene.reads
+    );
+    check("reads that missed", &(scene.missed() - before), &0);
+    let merges =
+        |words: &[&str]| scene.counted(&[&["nearhead_state_merges_total"], words].concat());
+    let source = if mode == "auto" { "tracer" } else { mode };
+    let source = format!("source=\"{source}\"");
+    let whole = merges(&[&source, "whole"]);
+    check("merges", &merges(&[]), &whole);
+    assert!(whole >= STEPS, "{whole}");
+    check("faults", &refuted(&scene.server, 0), &BTreeMap::new());
+}
+
+#[test]
+fn what_blocks_change_and_what_was_read_stays_held() {
+    check_current("state-follow-auto", "auto", |geth| http(geth.address()));
+}
+
+#[test]
+fn a_witness_keeps_it_held_too() {
+    check_current("state-follow-witness", "witness", |geth| ws(geth.address()));
+}
+
+/// Without a tracer, what a block names is held, and what was fetched lately.
+#[test]
+fn without_a_tracer_what_blocks_name_is_held() {
+    let via = |geth: &DrivenGeth| http(geth.address());
+    let mut scene = Scene::start(
+        "state-follow-proofs",
+        12,
+        30,
+        via,
+        &["--state-follow", "proofs"],
+    );
+    let some = scene.idle(0, 20);
+    scene.compare(&some);
+    let before = scene.missed();
+    while scene.step().is_some() {
+        scene.compare(&some);
+    }
+    check("reads that missed", &(scene.missed() - before), &0);
+    let merged = scene.counted(&["nearhead_state_merges_total", "source=\"keys\""]);
+    assert!(merged >= 29, "{merged}");
+}
+
+#[test]
+fn nothing_is_merged_if_that_is_off() {
+    let proxy = std::cell::OnceCell::new();
+    let via = |geth: &DrivenGeth| {
+        let proxy = proxy.get_or_init(|| Proxy::to(&[geth.address()]));
+        http(proxy.address)
+    };
+    let mut scene = Scene::start("state-follow-off", 13, 6, via, &["--state-follow", "off"]);
+    let some = scene.idle(0, 5);
+    while let Some(payloads) = scene.steps.next() {
+        scene.geth.send_blocks(&payloads);
+        let wanted = scene.geth.go_to(payloads.last().unwrap());
+        wait_head(&scene.server, wanted);
+        scene.compare(&some);
+    }
+    let proxy = proxy.get().unwrap();
+    check("traces", &proxy.calls("debug_traceBlockByHash"), &0);
+    assert!(
+        proxy.calls("eth_getProof") >= 5,
+        "{}",
+        proxy.calls("eth_getProof")
+    );
+    check(
+        "merges",
+        &scene.counted(&["nearhead_state_merges_total"]),
+        &0,
+    );
+}
+
+/// The number of faults, without those of a busy machine.
+fn fault_count(server: &Server) -> u64 {
+    refuted(server, 0).into_values().sum()
+}
+
+/// A lie in what is asked for merges.
+fn lies() -> Vec<(&'static str, Fault, bool)> {
+    let lie = |method: &'static str, path: &str, change| {
+        let methods: &'static [&'static str] = match method {
+            "trace" => &["debug_traceBlockByHash"],
+            "witness" => &["debug_executionWitness"],
+            _ => &["eth_getProof"],
+        };
+        Fault::Lie(Lie {
+            methods,
+            only: None,
+            path: path.to_owned(),
+            change,
+        })
+    };
+    // With the fault that is counted, if it is one.
+    vec![
+        ("a trace of nothing", lie("trace", "", Change::Null), false),
+        (
+            "a trace without results",
+            lie("trace", "/0/result", Change::Null),
+            false,
+        ),
+        (
+            "a transaction too few",
+            lie("trace", "", Change::ItemDropped),
+            false,
+        ),
+        (
+            "accounts left out",
+            lie("trace", "/0/result/post", Change::Removed),
+            false,
+        ),
+        ("no witness", lie("witness", "", Change::Null), false),
+        (
+            "a witness without nodes",
+            lie("witness", "/state", Change::Null),
+            false,
+        ),
+        (
+            "nodes left out",
+            lie("witness", "/state", Change::ItemDropped),
+            false,
+        ),
+        (
+            "a proof cut short",
+            lie("proof", "/accountProof", Change::ItemDropped),
+            true,
+        ),
+        (
+            "no proof",
+            lie("proof", "/accountProof", Change::Removed),
+            true,
+        ),
+        (
+            "no witness at all",
+            Fault::Refuse(Some("debug_executionWitness"), Refusal::NoMethod),
+            false,
+        ),
+        // Last, because then it is not asked for a while.
+        (
+            "limited",
+            Fault::Refuse(Some("debug_traceBlockByHash"), Refusal::LimitExceeded),
+            false,
+        ),
+    ]
+}
+
+/// Nodes that lie about what a block changed, or refuse it: every answer is true, the head goes on,
+/// and a fault is counted where it is one.
+#[test]
+fn lies_about_changes_cost_fetches_and_no_answer() {
+    let proxy = std::cell::OnceCell::new();
+    let via = |geth: &DrivenGeth| {
+        let proxy = proxy.get_or_init(|| Proxy::to(&[geth.address()]));
+        http(proxy.address)
+    };
+    let lies = lies();
+    let count = 1 + lies.len() as u64;
+    let mut scene = Scene::start(
+        "state-follow-liar",
+        14,
+        count,
+        via,
+        &["--state-follow", "witness"],
+    );
+    let proxy = proxy.get().unwrap();
+    for (name, fault, is_fault) in lies {
+        let before = fault_count(&scene.server);
+        proxy.fail(vec![fault]);
+        let payloads = scene.steps.next().unwrap();
+        scene.geth.send_blocks(&payloads);
+        let wanted = scene.geth.go_to(payloads.last().unwrap());
+        wait_head(&scene.server, wanted);
+        wait_until(name, || proxy.applied() > 0);
+        if is_fault {
+            wait_until(name, || fault_count(&scene.server) > before);
+        }
+        proxy.heal();
+        let mut keys = Keys::new();
+        for payload in &payloads {
+            scene.add_changed(payload, &mut keys);
+        }
+        // After a refusal, reads that miss are refused for a moment.
+        wait_until(name, || {
+            let address = keys.keys().next().unwrap();
+            let call = request(1, "eth_getBalance", &json!([address, "latest"]));
+            scene.ours.post(call.to_string()).status == 200
+        });
+        scene.compare(&keys);
+    }
+    let whole = scene.counted(&["nearhead_state_merges_total", "whole"]);
+    assert!(whole > 0, "no merge was whole");
+}
