@@ -17,6 +17,7 @@ use nearhead_chain::{
     encode::ProofKey,
     json::Json,
     log_search::{Cancellation, LogFilter},
+    raw::RawError,
     trie::TrieError,
     window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
 };
@@ -37,6 +38,9 @@ pub enum QueryError {
     /// rest has to be fetched.
     #[error(transparent)]
     Trie(#[from] TrieError),
+    /// A held block cannot be encoded in RLP, which is a defect.
+    #[error(transparent)]
+    Raw(#[from] RawError),
     /// The state of this block is not held.
     #[error("the state of block {number} is not held")]
     NoState {
@@ -160,6 +164,28 @@ pub struct FindBlockReceipts {
     pub snapshot: Arc<Snapshot>,
     /// The block.
     pub at: BlockAt,
+}
+
+/// What is wanted as consensus encodes it.
+#[derive(Clone, Debug)]
+pub enum RawItem {
+    /// A block.
+    Block(Arc<Block>),
+    /// All receipts of a block.
+    Receipts(Arc<Block>),
+    /// A block's transaction at this index.
+    Transaction(Arc<Block>, usize),
+}
+
+/// To the block store: a block, its receipts or a transaction in RLP. Cheap: what is large is
+/// encoded as it is sent.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Json>")]
+pub struct EncodeRaw {
+    /// What is wanted.
+    pub item: RawItem,
+    /// Largest answer, in bytes, that is built whole; a larger one is built as it is sent.
+    pub built_max: usize,
 }
 
 /// To the block store: an uncle. Cheap.

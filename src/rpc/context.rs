@@ -35,7 +35,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) openrpc: &'a Bytes,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
-    /// Storage keys that the call in progress names; its handler counts them for the price.
+    /// Storage keys that the call in progress names, or what takes as long as so many; its handler
+    /// counts them for the price.
     pub(crate) keys: Cell<usize>,
     /// Gas that the call in progress used; its handler counts it for the price.
     pub(crate) gas: Cell<u64>,

@@ -465,6 +465,10 @@ impl RpcError {
                 Blocks | Logs => Self::unreadable_state(&error),
             },
             QueryError::Trie(_) => Self::unreadable_state(&error),
+            QueryError::Raw(error) => {
+                tracing::error!(%error);
+                Self::Internal
+            }
             QueryError::StateUnavailable => Self::StateUnavailable,
             QueryError::TooManyLogs {
                 from,

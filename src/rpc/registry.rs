@@ -8,7 +8,7 @@ use nearhead_actors::admission::CostClass;
 use super::{
     context::{MethodResult, RequestContext},
     contracts::ContractRule,
-    methods::{blocks, calls, companion, fees, logs, state, subscribe},
+    methods::{blocks, calls, companion, fees, logs, raw, state, subscribe},
     params::Params,
 };
 use crate::access::MethodSet;
@@ -59,7 +59,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 40] = [
+pub static METHODS: [Method; 43] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -67,7 +67,10 @@ pub static METHODS: [Method; 40] = [
     method!(Core Cheap Allowed 1 "eth_getTransactionByBlockNumberAndIndex" => blocks::get_transaction_by_block_number_and_index),
     method!(Core Cheap Allowed 1 "eth_getTransactionReceipt" => blocks::get_transaction_receipt),
     method!(Core Cheap Allowed 1 "eth_getUncleByBlockHashAndIndex" => blocks::get_uncle_by_block_hash_and_index),
-    method!(Companion Cheap Allowed 1 "debug_getRawHeader" => blocks::get_raw_header),
+    method!(Companion Cheap Allowed 1 "debug_getRawBlock" => raw::get_block),
+    method!(Companion Cheap Allowed 1 "debug_getRawHeader" => raw::get_header),
+    method!(Companion Cheap Refused 1 "debug_getRawReceipts" => raw::get_receipts),
+    method!(Companion Cheap Allowed 1 "debug_getRawTransaction" => raw::get_transaction),
     method!(Companion Cheap Allowed 1 "eth_accounts" => companion::accounts),
     method!(Companion Cheap Allowed 1 "eth_baseFee" => fees::base_fee),
     method!(Companion Cheap Allowed 1 "eth_blobBaseFee" => fees::blob_base_fee),

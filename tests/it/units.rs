@@ -3,7 +3,10 @@
 use nearhead::rpc::METHODS;
 use serde_json::{Value, json};
 
-use crate::harness::{Connection, Server, check, json as parse};
+use crate::{
+    harness::{Connection, Server, check, json as parse},
+    upstreams::quantity,
+};
 
 /// A token of the dev chain, which has storage.
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
@@ -175,6 +178,26 @@ fn a_script_may_read_what_its_call_costs() {
         "x-request-id",
     ] {
         assert!(exposed.split(", ").any(|one| one == name), "{exposed}");
+    }
+}
+
+/// A block's transactions are read again for their RLP, two for a unit.
+#[test]
+fn rlp_costs_units() {
+    let server = Server::start(&["--block-time", "0s"]);
+    let mut connection = server.connect();
+    let latest = json!(["latest"]);
+    let count = connection.result("eth_getBlockTransactionCountByNumber", &latest);
+    let count = quantity(&count);
+    assert!(count > 10, "{count} transactions");
+    for (method, keys) in [
+        ("debug_getRawHeader", 0),
+        ("debug_getRawBlock", count.div_ceil(2)),
+        ("debug_getRawReceipts", count.div_ceil(2)),
+    ] {
+        let request = call(method, latest.clone());
+        let (answer, units) = post(&mut connection, &request);
+        check(method, &units, &expected(&request, keys, &answer));
     }
 }
 

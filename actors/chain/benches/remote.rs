@@ -9,6 +9,7 @@
 
 use std::{
     hint::black_box,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,8 +21,10 @@ use nearhead_chain::{
     block::{Block, BlockParts, RawBlock, Receipt, SenderSource, Transaction, with_bloom},
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
+    json::Json,
     log_search::LogPostings,
     network::{FeeRules, HeaderFees},
+    raw::{self as rlp, RawError},
     remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsCommitment},
@@ -48,6 +51,9 @@ const PARTS: [&str; 6] = [
     "JSON: read, compare",
     "all",
 ];
+
+/// Makes an answer in RLP.
+type RawAnswer = fn(&Arc<Block>, usize) -> Result<Json, RawError>;
 
 fn main() {
     let wanted: Vec<_> = std::env::args()
@@ -79,7 +85,8 @@ fn measure(name: &str, profile: Profile) {
     );
     let mut times = <[Vec<Duration>; 6]>::default();
     let (mut read, mut plain, mut rust) = (Vec::new(), Vec::new(), Vec::new());
-    let mut sizes = [0; 4];
+    let mut rlp_times = <[Vec<Duration>; 2]>::default();
+    let mut sizes = [0; 6];
     for number in 0..2 * BLOCKS {
         let step = producer.step().expect("a block is made");
         for (raw, block) in step.applied.iter().filter(|_| number >= BLOCKS) {
@@ -90,11 +97,18 @@ fn measure(name: &str, profile: Profile) {
             read.push(time(|| StatedBlock::read(&full).expect("the answer is honest")).1);
             plain.push(time(|| values(block)).1);
             rust.push(recovered_by_k256(raw));
+            let in_rlp = |answer: RawAnswer, times: &mut Vec<_>| {
+                let (json, time) = time(|| answer(block, usize::MAX).expect("it is encoded"));
+                times.push(time);
+                json.len()
+            };
             let size = [
                 raw.body.transactions.len(),
                 block.json.log_count(),
                 block.json.receipts().len(),
                 full.len(),
+                in_rlp(rlp::block, &mut rlp_times[0]),
+                in_rlp(rlp::receipts, &mut rlp_times[1]),
             ];
             sizes
                 .iter_mut()
@@ -102,7 +116,8 @@ fn measure(name: &str, profile: Profile) {
                 .for_each(|(sum, one)| *sum += one);
         }
     }
-    let [transactions, logs, receipts, full] = sizes.map(|sum| sum / BLOCKS);
+    let [transactions, logs, receipts, full, block_rlp, receipts_rlp] =
+        sizes.map(|sum| sum / BLOCKS);
     println!(
         "{name}: {transactions} transactions, {logs} logs, {} KB of receipts, {} KB of full block",
         receipts / 1000,
@@ -119,6 +134,12 @@ fn measure(name: &str, profile: Profile) {
         median(&mut read).as_micros(),
         median(&mut plain).as_micros(),
         median(&mut rust).as_micros()
+    );
+    let [block, receipts] = rlp_times.each_mut().map(|times| median(times).as_micros());
+    println!(
+        "  answers in RLP: {} KB of block in {block} µs, {} KB of receipts in {receipts} µs",
+        block_rlp / 1000,
+        receipts_rlp / 1000
     );
 }
 

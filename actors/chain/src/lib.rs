@@ -23,6 +23,7 @@
 //! | [`fees`] | what transactions pay, and what clients are told of it | `crate::verify`, `crate::execute`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |
 //! | [`log_search`] | postings of each block: counts the matches first, then gathers their JSON | `crate::window`, `crate::trie`, `crate::execute` |
+//! | [`raw`] | RLP of held blocks, from their JSON | `crate::window`, `crate::execute`, `crate::import`, `crate::dev` |
 //! | [`window`] | the latest 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`dev`] | makes a deterministic chain, for development and measurement | `crate::remote`, `crate::window` |
 
@@ -38,6 +39,7 @@ pub mod import;
 pub mod json;
 pub mod log_search;
 pub mod network;
+pub mod raw;
 pub mod remote;
 pub mod trie;
 pub mod verify;

@@ -52,18 +52,6 @@ async fn find_block(context: &RequestContext<'_>, at: BlockAt, full: bool) -> Me
     found(ask(&context.worker.blocks, FindBlock { snapshot, at, full }).await)
 }
 
-/// A header in RLP.
-pub(crate) async fn get_raw_header(
-    context: &RequestContext<'_>,
-    mut params: Params<'_>,
-) -> MethodResult {
-    let at = params.required(params::block_number_or_tag)?;
-    params.finish()?;
-    let block = context.snapshot.resolve_block(at);
-    let block = block.map_err(|error| RpcError::from_query(error.into(), QuerySubject::Blocks))?;
-    Ok(value::raw_header(&block.header))
-}
-
 pub(crate) async fn get_transaction_by_hash(
     context: &RequestContext<'_>,
     mut params: Params<'_>,

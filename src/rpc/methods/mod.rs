@@ -5,5 +5,6 @@ pub(crate) mod calls;
 pub(crate) mod companion;
 pub(crate) mod fees;
 pub(crate) mod logs;
+pub(crate) mod raw;
 pub(crate) mod state;
 pub(crate) mod subscribe;

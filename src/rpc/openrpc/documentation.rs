@@ -64,6 +64,12 @@ const UNCLE_COUNT: (&str, &str) = ("Uncle count", "QuantityOrNull");
 
 const OF_HASH: &[Error] = &[Error::Limit, Error::Pruned];
 const OF_NUMBER: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag];
+const OF_SERVED_NUMBER: &[Error] = &[
+    Error::Limit,
+    Error::Pruned,
+    Error::UnknownTag,
+    Error::AboveHead,
+];
 const OF_STATE: &[Error] = &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::State];
 const OF_CALL: &[Error] = &[
     Error::CallLimit,
@@ -118,10 +124,18 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_getUncleByBlockHashAndIndex",
         "Returns an uncle's header, by its position in a block.",
         &[BY_HASH, UNCLE_INDEX], UNCLE, OF_HASH),
+    method("debug_getRawBlock",
+        "Returns a block in RLP.",
+        &[BY_NUMBER], ("Block RLP", "Data"), OF_SERVED_NUMBER),
     method("debug_getRawHeader",
         "Returns a block's header in RLP.",
-        &[BY_NUMBER], ("Header RLP", "Data"),
-        &[Error::Limit, Error::Pruned, Error::UnknownTag, Error::AboveHead]),
+        &[BY_NUMBER], ("Header RLP", "Data"), OF_SERVED_NUMBER),
+    method("debug_getRawReceipts",
+        "Returns the receipts of a block, each in the encoding of EIP-2718.",
+        &[BY_NUMBER], ("Receipts", "RawReceipts"), OF_SERVED_NUMBER),
+    method("debug_getRawTransaction",
+        "Returns a transaction in the encoding of EIP-2718, without blobs; no bytes if it is unknown.",
+        &[TRANSACTION_HASH], ("EIP-2718 binary-encoded transaction", "Data"), OF_HASH),
     method("eth_accounts",
         "Returns an empty array: the service has no accounts of its own.",
         &[], ("Accounts", "Accounts"), OF_NOTHING),

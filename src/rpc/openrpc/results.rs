@@ -77,6 +77,7 @@ pub(super) fn components() -> Map<String, Value> {
         ("Logs", list("Log")),
         ("Receipt", receipt()),
         ("Receipts", list("Receipt")),
+        ("RawReceipts", list("Data")),
         ("StorageProof", storage_proof()),
         ("AccountProof", account_proof()),
         ("StorageValues", storage_values()),

@@ -97,7 +97,10 @@ const METHODS: &[Method] = &[
     ),
     method("eth_getTransactionReceipt", &[HASH], 1),
     method("eth_getProof", &[ADDRESS, KEYS, BLOCK_ID], 2),
+    method("debug_getRawBlock", &[NUMBER], 1),
     method("debug_getRawHeader", &[NUMBER], 1),
+    method("debug_getRawReceipts", &[NUMBER], 1),
+    method("debug_getRawTransaction", &[HASH], 1),
     method("eth_baseFee", &[], 0),
     method("eth_blobBaseFee", &[], 0),
     method(

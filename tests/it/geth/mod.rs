@@ -224,7 +224,12 @@ impl GethComparison {
 
     fn queue(&mut self, call: (&'static str, Value, Option<B256>)) {
         // Calls with large answers are sent alone: a batch of them would exceed its limit.
-        let is_alone = ["eth_getLogs", "eth_getBlockReceipts"].contains(&call.0);
+        let is_alone = [
+            "debug_getRawReceipts",
+            "eth_getLogs",
+            "eth_getBlockReceipts",
+        ]
+        .contains(&call.0);
         if is_alone {
             self.flush();
         }
@@ -271,6 +276,13 @@ fn compare_blocks(both: &mut GethComparison, contents: &Contents) {
             both.compare("eth_getBlockByNumber", json!([n, full]));
             both.compare("eth_getBlockByHash", json!([hash, full]));
         }
+        for method in [
+            "debug_getRawBlock",
+            "debug_getRawHeader",
+            "debug_getRawReceipts",
+        ] {
+            both.compare(method, json!([n]));
+        }
         both.compare("eth_getBlockReceipts", json!([n]));
         both.compare("eth_getBlockReceipts", json!([hash]));
         both.compare("eth_getBlockTransactionCountByNumber", json!([n]));
@@ -302,6 +314,7 @@ fn compare_blocks(both: &mut GethComparison, contents: &Contents) {
         for transaction in transactions {
             both.compare("eth_getTransactionByHash", json!([transaction["hash"]]));
             both.compare("eth_getTransactionReceipt", json!([transaction["hash"]]));
+            both.compare("debug_getRawTransaction", json!([transaction["hash"]]));
         }
     }
     // The genesis is readable even below the window; a block above the head is null.
@@ -320,6 +333,7 @@ fn compare_blocks(both: &mut GethComparison, contents: &Contents) {
         json!([quantity(head + 1), "0x0"]),
     );
     both.compare("eth_getTransactionReceipt", json!([B256::repeat_byte(7)]));
+    both.compare("debug_getRawTransaction", json!([B256::repeat_byte(7)]));
     for method in [
         "eth_chainId",
         "net_version",

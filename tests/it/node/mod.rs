@@ -21,6 +21,7 @@
 //! | `freshness` | a head that stands still |
 //! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
 //! | `trust` | nodes that invent blocks, alone and against a quorum |
+//! | `raw` | blocks, receipts and transactions in RLP |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
 //! | `state_follow` | state that stays current: what a block changed and what was read before asks no node again |
 //!
@@ -41,6 +42,7 @@ mod following;
 mod freshness;
 mod identity;
 mod liar;
+mod raw;
 mod reorgs;
 mod restarts;
 mod settled;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     hex,
-    tree::{Facts, Tree},
+    tree::{Facts, Raw, Tree},
 };
 
 /// Blocks in the window.
@@ -135,11 +135,11 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// debug_getRawHeader: a block that is not there yet is an error.
-    pub(super) fn raw_header(&self, number: u64) -> Answer {
-        match self.of_number(number, |block| json!(block.raw_header))? {
+    /// A block of which a part is wanted in RLP: one that is not there yet is an error.
+    pub(super) fn raw(&self, number: u64, part: impl FnOnce(&Raw) -> Value) -> Answer {
+        match self.block_by_number(number, |block| part(&block.raw))? {
             Value::Null => Err((-32000, "header not found".to_owned())),
-            header => Ok(header),
+            part => Ok(part),
         }
     }
 

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use alloy_consensus::{BlockBody, Receipt, ReceiptEnvelope, TxType};
+use alloy_eips::Encodable2718;
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, Log, U256};
+use alloy_trie::root::ordered_trie_root_encoded;
 use nearhead_chain::{
     block::{Block, RawBlock},
     chain_file,
@@ -13,7 +16,7 @@ use nearhead_chain::{
 };
 use serde_json::{Value, json};
 
-use super::fees;
+use super::{fees, quantity};
 
 /// A block of the tree.
 pub(super) struct TreeBlock {
@@ -39,14 +42,71 @@ pub(super) struct Facts {
     /// The block with transaction hashes.
     pub(super) hashes: Value,
     pub(super) receipts: Vec<Value>,
-    /// Its RLP, as DATA.
-    pub(super) raw_header: Bytes,
+    /// What consensus encodes.
+    pub(super) raw: Raw,
     /// Price of a unit of blob gas in it, as a QUANTITY.
     pub(super) blob_gas_price: Value,
     /// The suggested priority fee where it is the head.
     pub(super) suggested_tip: u64,
     /// The receivers of its transactions, as they are after the block.
     pub(super) accounts: Vec<Account>,
+}
+
+/// A block as consensus encodes it.
+#[derive(Debug)]
+pub(super) struct Raw {
+    pub(super) block: Bytes,
+    pub(super) header: Bytes,
+    pub(super) receipts: Vec<Bytes>,
+    pub(super) transactions: Vec<Bytes>,
+}
+
+impl Raw {
+    fn of(block: &RawBlock, receipts: &[Value]) -> Self {
+        let transactions = block.body.transactions.iter();
+        let receipts: Vec<Bytes> = receipts.iter().map(raw_receipt).collect();
+        let root = ordered_trie_root_encoded(&receipts);
+        assert_eq!(root, block.header.receipts_root);
+        Self {
+            block: alloy_rlp::encode(block).into(),
+            header: alloy_rlp::encode(&block.header).into(),
+            receipts,
+            transactions: transactions.map(|one| one.encoded_2718().into()).collect(),
+        }
+    }
+}
+
+/// A receipt's JSON in the encoding of EIP-2718, by alloy.
+fn raw_receipt(json: &Value) -> Bytes {
+    let data = |value: &Value| value.as_str().unwrap().parse::<Bytes>().unwrap();
+    let logs = json["logs"].as_array().unwrap().iter().map(|log| {
+        let topics = log["topics"].as_array().unwrap().iter();
+        Log::new_unchecked(
+            Address::from_slice(&data(&log["address"])),
+            topics.map(|topic| B256::from_slice(&data(topic))).collect(),
+            data(&log["data"]),
+        )
+    });
+    let receipt = Receipt {
+        status: (quantity(&json["status"]) == 1).into(),
+        cumulative_gas_used: quantity(&json["cumulativeGasUsed"]),
+        logs: logs.collect(),
+    };
+    let tx_type = TxType::try_from(quantity(&json["type"])).unwrap();
+    let envelope = ReceiptEnvelope::from_typed(tx_type, receipt);
+    envelope.encoded_2718().into()
+}
+
+/// The block of a genesis, of which no RLP is at hand.
+fn genesis_block(genesis: &Block) -> RawBlock {
+    let withdrawals = genesis.header.withdrawals_root.map(|_| Default::default());
+    RawBlock {
+        header: genesis.header.clone(),
+        body: BlockBody {
+            withdrawals,
+            ..BlockBody::default()
+        },
+    }
 }
 
 /// An account after a block.
@@ -94,7 +154,7 @@ impl Account {
 
 impl Facts {
     /// The facts of a block, whose suggestion is still that of a genesis.
-    fn of(block: &Block) -> Self {
+    fn of(block: &Block, raw: &RawBlock) -> Self {
         let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let full = parse(&block.json.block(true));
         let Value::Array(receipts) = parse(&block.json.receipts()) else {
@@ -121,8 +181,8 @@ impl Facts {
             state_root: block.header.state_root,
             hashes: parse(&block.json.block(false)),
             full,
+            raw: Raw::of(raw, &receipts),
             receipts,
-            raw_header: alloy_rlp::encode(&block.header).into(),
             blob_gas_price: json!(U256::from(block.fees.blob_gas_price().unwrap().unwrap())),
             suggested_tip: fees::suggested_tip(std::iter::empty(), None),
             accounts,
@@ -178,13 +238,13 @@ impl Tree {
             reorg_depth: 4,
         };
         let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
-        let root = Facts::of(producer.head());
+        let root = Facts::of(producer.head(), &genesis_block(producer.head()));
         let mut blocks: HashMap<B256, TreeBlock> = HashMap::new();
         let mut first = Vec::new();
         let mut order = Vec::new();
         for _ in 0..steps {
             for (raw, block) in producer.step().unwrap().applied {
-                let mut facts = Facts::of(&block);
+                let mut facts = Facts::of(&block, &raw);
                 let parents = std::iter::successors(Some(&facts), |block| {
                     blocks.get(&block.parent).map(|parent| &parent.facts)
                 });

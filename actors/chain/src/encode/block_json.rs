@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use alloy_eips::Encodable2718;
 use alloy_primitives::B256;
+use alloy_rlp::Encodable;
 use bytes::Bytes;
 
 use super::{
@@ -37,6 +39,10 @@ pub struct BlockJson {
     uncles: Bytes,
     /// The uncles' places in `uncles`.
     uncle_spans: Box<[Span]>,
+    /// Bytes of all transactions in the list of the block's RLP.
+    transactions_rlp: usize,
+    /// Bytes of all receipts in their EIP-2718 encodings.
+    receipts_rlp: usize,
 }
 
 impl BlockJson {
@@ -61,6 +67,12 @@ impl BlockJson {
             log_spans: log_spans.into(),
             uncles,
             uncle_spans: uncle_spans.into(),
+            transactions_rlp: body.transactions.iter().map(Encodable::length).sum(),
+            receipts_rlp: parts
+                .receipts
+                .iter()
+                .map(|receipt| receipt.encode_2718_len())
+                .sum(),
         };
         // `hashes` is shorter than `full`.
         let bytes = json
@@ -91,8 +103,7 @@ impl BlockJson {
         Some(self.full.slice(span.range()))
     }
 
-    /// Number of transactions.
-    #[cfg(test)]
+    /// Number of transactions, and of receipts.
     pub(crate) fn transaction_count(&self) -> usize {
         self.transaction_spans.len()
     }
@@ -134,6 +145,16 @@ impl BlockJson {
     #[must_use]
     pub fn uncle_count(&self) -> usize {
         self.uncle_spans.len()
+    }
+
+    /// Bytes of all transactions in the list of the block's RLP.
+    pub(crate) const fn transactions_rlp(&self) -> usize {
+        self.transactions_rlp
+    }
+
+    /// Bytes of all receipts in their EIP-2718 encodings.
+    pub(crate) const fn receipts_rlp(&self) -> usize {
+        self.receipts_rlp
     }
 
     /// Bytes held.

@@ -46,11 +46,25 @@ pub(crate) fn data(bytes: &[u8]) -> Json {
 /// DATA of bytes that are held anyway; more than `built_max` digits are made as they are taken.
 #[must_use]
 pub fn shared_data(bytes: alloy_primitives::Bytes, built_max: usize) -> Json {
+    digits(bytes.0, 0, built_max)
+}
+
+/// DATA of bytes that were made for this value; more than `built_max` digits are made as they are
+/// taken.
+#[must_use]
+pub(crate) fn own_data(bytes: Vec<u8>, built_max: usize) -> Json {
+    let held = bytes.len();
+    digits(bytes.into(), held, built_max)
+}
+
+/// DATA of bytes, `held` of which no other value shares.
+fn digits(bytes: Bytes, held: usize, built_max: usize) -> Json {
     if 2 * bytes.len() <= built_max {
         return data(&bytes);
     }
     Json::lazy(Digits {
-        bytes: bytes.0,
+        bytes,
+        held,
         is_begun: false,
     })
 }
@@ -60,6 +74,8 @@ pub fn shared_data(bytes: alloy_primitives::Bytes, built_max: usize) -> Json {
 struct Digits {
     /// The bytes not taken yet.
     bytes: Bytes,
+    /// Bytes of memory that are held for them alone.
+    held: usize,
     is_begun: bool,
 }
 
@@ -76,7 +92,7 @@ impl LazyBytes for Digits {
     }
 
     fn held(&self) -> usize {
-        size_of::<Self>()
+        size_of::<Self>() + self.held
     }
 
     fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {

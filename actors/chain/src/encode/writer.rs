@@ -109,9 +109,13 @@ impl<O: Output> JsonWriter<O> {
 
     /// DATA: `"0x"` and two digits per byte.
     pub(crate) fn data(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        self.out.append(b"\"0x");
+        self.raw("\"0x").digits(bytes).raw("\"")
+    }
+
+    /// Two digits per byte.
+    pub(crate) fn digits(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.out.append_hex(bytes.as_ref());
-        self.raw("\"")
+        self
     }
 
     /// QUANTITY of up to 64 bits: `"0x"` and no leading zeros.

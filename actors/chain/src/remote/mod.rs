@@ -25,7 +25,7 @@ mod object_kind;
 mod proof;
 pub(crate) mod reader;
 mod reasons;
-mod receipt;
+pub(crate) mod receipt;
 mod stated;
 mod verifier;
 
@@ -37,3 +37,5 @@ pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
 pub use stated::{StatedBlock, StatedHeader, StatedReceipts};
 pub use verifier::{BlockAnswers, RequestedBlock, Verified, VerifiedBody, Verifier};
+
+pub(crate) use stated::read_withdrawals;

@@ -1,6 +1,6 @@
 //! A receipt from an upstream's JSON. Only what the receipts root covers is read.
 
-use alloy_consensus::{Eip658Value, Receipt as PlainReceipt};
+use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, ReceiptWithBloom};
 use alloy_primitives::Log;
 
 use super::{
@@ -19,6 +19,25 @@ const TOPICS_MAX: usize = 4;
 /// Reads a receipt and computes its bloom.
 pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
     let receipt = Reader::new(value)?;
+    let tx_type = receipt.get("type", read_type)?;
+    let own_members = read_own_members(tx_type, receipt)?;
+    Ok(with_bloom(tx_type, plain(receipt)?).with_own_members(own_members))
+}
+
+/// Reads a receipt whose bloom is known to be right.
+pub(crate) fn read_with_bloom(value: &Value<'_>) -> Result<Receipt, MemberError> {
+    let receipt = Reader::new(value)?;
+    let tx_type = receipt.get("type", read_type)?;
+    let own_members = read_own_members(tx_type, receipt)?;
+    let bloomed = ReceiptWithBloom {
+        receipt: plain(receipt)?,
+        logs_bloom: receipt.get("logsBloom", fixed)?,
+    };
+    Ok(Receipt::from_typed(tx_type, bloomed).with_own_members(own_members))
+}
+
+/// The members that receipts of every type have.
+fn plain(receipt: Reader<'_, '_>) -> Result<PlainReceipt, MemberError> {
     let status = receipt.find("status", bit)?.map(Eip658Value::Eip658);
     let root = || receipt.find("root", fixed);
     let status = match status {
@@ -28,14 +47,11 @@ pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {
             .map(Eip658Value::PostState)
             .ok_or_else(|| MemberError::new(Flaw::Missing).in_member("status"))?,
     };
-    let plain = PlainReceipt {
+    Ok(PlainReceipt {
         status,
         cumulative_gas_used: receipt.get("cumulativeGasUsed", u64)?,
         logs: receipt.get("logs", |logs| array(logs, log))?,
-    };
-    let tx_type = receipt.get("type", read_type)?;
-    let own_members = read_own_members(tx_type, receipt)?;
-    Ok(with_bloom(tx_type, plain).with_own_members(own_members))
+    })
 }
 
 fn log(value: &Value<'_>) -> Result<Log, MemberError> {

@@ -100,11 +100,10 @@ impl StatedBlock {
                     found,
                 },
             })?;
-        let withdrawals = block.find("withdrawals", |list| array(list, withdrawal));
         let body = BlockBody {
             transactions,
             ommers: Vec::new(),
-            withdrawals: withdrawals.map_err(wrong)?.map(Withdrawals::new),
+            withdrawals: read_withdrawals(block).map_err(wrong)?,
         };
         Ok(Self {
             raw: RawBlock { header, body },
@@ -184,6 +183,12 @@ fn ommer_count(value: &Value<'_>) -> Result<usize, MemberError> {
         return Err(MemberError::shape("an array of at most 2 hashes"));
     }
     Ok(hashes.len())
+}
+
+/// Reads the withdrawals of a block, which has none before Shanghai.
+pub(crate) fn read_withdrawals(block: Reader<'_, '_>) -> Result<Option<Withdrawals>, MemberError> {
+    let list = block.find("withdrawals", |list| array(list, withdrawal))?;
+    Ok(list.map(Withdrawals::new))
 }
 
 fn withdrawal(value: &Value<'_>) -> Result<Withdrawal, MemberError> {

@@ -1,0 +1,266 @@
+//! Blocks, receipts and transactions of held blocks as consensus encodes them: RLP, typed by
+//! EIP-2718.
+//!
+//! Of a block's RLP, only the header's is at hand. The rest is encoded from the block's JSON, which
+//! was made from verified values, and has every value that a hash covers. How long the RLP is was
+//! counted then, so that a large value can be made item by item as its client takes it.
+
+use std::sync::Arc;
+
+use alloy_consensus::Header;
+use alloy_eips::{Encodable2718, eip4895::Withdrawals};
+use alloy_rlp::{Encodable, Header as RlpHeader};
+use bytes::Bytes;
+
+use crate::{
+    block::{Block, Receipt, Transaction},
+    encode::{value, writer::JsonWriter},
+    json::{Json, LazyBytes, Truncated},
+    network::{self, transaction::ReadError},
+    remote::{
+        AnswerKind, UpstreamFault,
+        fault::MemberError,
+        json::{Value, parse},
+        read_withdrawals,
+        reader::Reader,
+        receipt,
+    },
+};
+
+/// The JSON of a held block cannot be read: a defect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the JSON of a held block cannot be read: {0}")]
+pub struct RawError(String);
+
+impl From<UpstreamFault> for RawError {
+    fn from(fault: UpstreamFault) -> Self {
+        Self(fault.to_string())
+    }
+}
+
+impl From<MemberError> for RawError {
+    fn from(error: MemberError) -> Self {
+        error.of(AnswerKind::Block).into()
+    }
+}
+
+impl From<ReadError> for RawError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Member(error) => error.into(),
+            ReadError::Type(unknown) => Self(format!("type {unknown}")),
+        }
+    }
+}
+
+/// DATA: a block in RLP. One of more than `built_max` bytes is made as it is taken.
+///
+/// # Errors
+/// [`RawError`].
+pub fn block(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
+    let transactions = list(block.json.transactions_rlp());
+    let mut after = Vec::new();
+    ommers(block)?.encode(&mut after);
+    if let Some(withdrawals) = withdrawals(block)? {
+        withdrawals.encode(&mut after);
+    }
+    let length = block.header.length() + transactions.length_with_payload() + after.len();
+    let mut before = Vec::new();
+    list(length).encode(&mut before);
+    block.header.encode(&mut before);
+    transactions.encode(&mut before);
+    LazyItems::new(block, ItemKind::Transaction, &before, &after).json(built_max)
+}
+
+/// An array of DATA: the encoding of each receipt. One of more than `built_max` bytes is made as it
+/// is taken.
+///
+/// # Errors
+/// [`RawError`].
+pub fn receipts(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
+    LazyItems::new(block, ItemKind::Receipt, &[], &[]).json(built_max)
+}
+
+/// DATA: the encoding of transaction `index`, without blobs, which no block has. More than
+/// `built_max` digits are made as they are taken.
+///
+/// # Errors
+/// [`RawError`], also if the block has no transaction of this index.
+pub fn transaction(block: &Block, index: usize, built_max: usize) -> Result<Json, RawError> {
+    let transaction = read_transaction(block, index)?;
+    Ok(value::own_data(transaction.encoded_2718(), built_max))
+}
+
+/// The prefix of a list.
+const fn list(payload_length: usize) -> RlpHeader {
+    RlpHeader {
+        list: true,
+        payload_length,
+    }
+}
+
+fn read<T, E: Into<RawError>>(
+    json: &[u8],
+    read: impl FnOnce(&Value<'_>) -> Result<T, E>,
+) -> Result<T, RawError> {
+    read(&parse(AnswerKind::Block, json)?).map_err(Into::into)
+}
+
+fn read_transaction(block: &Block, index: usize) -> Result<Transaction, RawError> {
+    let json = block.json.transaction(index).unwrap_or_default();
+    read(&json, network::transaction::read)
+}
+
+fn read_receipt(block: &Block, index: usize) -> Result<Receipt, RawError> {
+    let json = block.json.receipt(index).unwrap_or_default();
+    read(&json, receipt::read_with_bloom)
+}
+
+fn ommers(block: &Block) -> Result<Vec<Header>, RawError> {
+    let ommers = (0..block.json.uncle_count()).filter_map(|index| block.json.uncle(index));
+    let header = |value: &Value<'_>| network::header::read(Reader::new(value)?);
+    ommers.map(|json| read(&json, header)).collect()
+}
+
+fn withdrawals(block: &Block) -> Result<Option<Withdrawals>, RawError> {
+    let withdrawals = |value: &Value<'_>| read_withdrawals(Reader::new(value)?);
+    read(&block.json.block(false), withdrawals)
+}
+
+/// What the items of a value are.
+#[derive(Clone, Copy, Debug)]
+enum ItemKind {
+    /// The transactions, as items of the list in a block's RLP: digits of one DATA.
+    Transaction,
+    /// The receipts: one DATA each.
+    Receipt,
+}
+
+/// The JSON of a block's transactions or receipts in RLP, made item by item.
+#[derive(Debug)]
+struct LazyItems {
+    block: Arc<Block>,
+    kind: ItemKind,
+    /// The item to make next.
+    next: usize,
+    /// What follows the last item; empty when it was made.
+    after: Bytes,
+    /// Bytes made but not taken yet.
+    made: Bytes,
+    /// Bytes left to take.
+    left: usize,
+}
+
+/// The size at which a part is complete.
+const PART_BYTES: usize = 32 << 10;
+
+impl LazyItems {
+    /// All items of this kind, between the digits of `before` and those of `after`.
+    fn new(block: &Arc<Block>, kind: ItemKind, before: &[u8], after: &[u8]) -> Self {
+        let json = &block.json;
+        let (mut begin, mut end) = (JsonWriter::with_capacity(0), JsonWriter::with_capacity(0));
+        let items = match kind {
+            ItemKind::Transaction => {
+                begin.raw("\"0x").digits(before);
+                end.digits(after).raw("\"");
+                2 * json.transactions_rlp()
+            }
+            ItemKind::Receipt => {
+                begin.raw("[");
+                end.raw("]");
+                let count = json.transaction_count();
+                r#""0x""#.len() * count + count.saturating_sub(1) + 2 * json.receipts_rlp()
+            }
+        };
+        let (made, after) = (begin.finish(), end.finish());
+        Self {
+            left: made.len() + items + after.len(),
+            block: Arc::clone(block),
+            kind,
+            next: 0,
+            after,
+            made,
+        }
+    }
+
+    /// The value: made now, or as it is taken if it has more than `built_max` bytes.
+    fn json(mut self, built_max: usize) -> Result<Json, RawError> {
+        if self.left > built_max {
+            return Ok(Json::lazy(self));
+        }
+        let mut built = Vec::with_capacity(self.left);
+        while !self.made.is_empty() {
+            built.extend_from_slice(&self.made);
+            self.made = self.make()?;
+        }
+        match built.len() == self.left {
+            true => Ok(built.into()),
+            false => Err(RawError(format!(
+                "{} bytes, not {}",
+                built.len(),
+                self.left
+            ))),
+        }
+    }
+
+    /// Makes the next part; it is empty after the last one.
+    fn make(&mut self) -> Result<Bytes, RawError> {
+        let count = self.block.json.transaction_count();
+        let mut w = JsonWriter::with_capacity(PART_BYTES);
+        let mut encoded = Vec::new();
+        while w.len() < PART_BYTES && self.next < count {
+            encoded.clear();
+            match self.kind {
+                ItemKind::Transaction => {
+                    read_transaction(&self.block, self.next)?.encode(&mut encoded);
+                    w.digits(&encoded);
+                }
+                ItemKind::Receipt => {
+                    read_receipt(&self.block, self.next)?.encode_2718(&mut encoded);
+                    w.raw(if self.next > 0 { "," } else { "" }).data(&encoded);
+                }
+            }
+            self.next += 1;
+        }
+        if self.next == count {
+            w.raw(std::mem::take(&mut self.after));
+        }
+        Ok(w.finish())
+    }
+
+    /// Bytes of the longest item's JSON, of which its digits are a part.
+    fn longest_item(&self) -> usize {
+        let json = &self.block.json;
+        let items = (0..json.transaction_count()).filter_map(|index| match self.kind {
+            ItemKind::Transaction => json.transaction(index),
+            ItemKind::Receipt => json.receipt(index),
+        });
+        items.map(|item| item.len()).max().unwrap_or_default()
+    }
+}
+
+impl LazyBytes for LazyItems {
+    fn len(&self) -> usize {
+        self.left
+    }
+
+    fn held(&self) -> usize {
+        size_of::<Self>() + self.after.len() + PART_BYTES + self.longest_item()
+    }
+
+    fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {
+        if self.made.is_empty() {
+            self.made = self.make().map_err(|_| Truncated)?;
+        }
+        let part = self.made.split_to(max.min(self.made.len()));
+        self.left = self.left.checked_sub(part.len()).ok_or(Truncated)?;
+        let is_whole = self.made.is_empty() && self.after.is_empty();
+        match part.is_empty() || (self.left == 0 && !is_whole) {
+            true => Err(Truncated),
+            false => Ok(part),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
