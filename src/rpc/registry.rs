@@ -59,7 +59,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 43] = [
+pub static METHODS: [Method; 44] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -78,6 +78,7 @@ pub static METHODS: [Method; 43] = [
     method!(Companion Measured Checked 3 "eth_call" => calls::call),
     method!(Companion Cheap Allowed 1 "eth_capabilities" => companion::capabilities),
     method!(Companion Cheap Allowed 1 "eth_chainId" => companion::chain_id),
+    method!(Companion Cheap Allowed 1 "eth_config" => companion::config),
     method!(Companion Measured Checked 6 "eth_createAccessList" => calls::create_access_list),
     method!(Companion Measured Checked 6 "eth_estimateGas" => calls::estimate_gas),
     method!(Companion Cheap Allowed 2 "eth_feeHistory" => fees::fee_history),

@@ -32,6 +32,8 @@ const ALLOWED = [
   [/Transaction: theirs alone accepts \{"(gas|value|maxFeePerGas)":"0x10+"\}$/, 'gas, prices and values have bounds'],
   // What one of them names.
   [/^ours alone names eth_(baseFee|blobBaseFee) result: null$/, 'there is none before London or Cancun, as in geth'],
+  [/^ours alone names eth_config result\.current: null$/, 'no fork before Shanghai has a configuration, as in geth'],
+  [/^ours alone names eth_config result\.\w+\.blobSchedule: null$/, 'there are no blobs before Cancun, as in geth'],
   [/^ours alone names .* Block(\.|: object|: null)/, 'a block may be an object (EIP-1898) or null, as in geth'],
   [/^ours alone names eth_getLogs Filter\..*: null$/, 'geth takes null for a value that is not given'],
   [/^ours alone names .* Transaction\..*: null$/, 'geth takes null for a value that is not given'],

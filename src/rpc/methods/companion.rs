@@ -2,10 +2,17 @@
 //! the snapshot or of the dispatcher.
 
 use bytes::Bytes;
-use nearhead_chain::{encode::value, json::Json, window::WINDOW_BLOCKS};
+use nearhead_chain::{
+    call::CallError,
+    encode::value,
+    json::Json,
+    network::GenesisFacts,
+    window::{BlockNumberOrTag, WINDOW_BLOCKS},
+};
 
 use crate::rpc::{
     context::{MethodResult, RequestContext},
+    error::{QuerySubject, RpcError},
     params::Params,
 };
 
@@ -55,6 +62,23 @@ pub(crate) async fn client_version(_: &RequestContext<'_>, params: Params<'_>) -
         params,
         concat!("\"nearhead/v", env!("CARGO_PKG_VERSION"), "\""),
     )
+}
+
+/// The configurations of forks (EIP-7910), where calls could be run: the rules have to be known.
+pub(crate) async fn config(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
+    params.finish()?;
+    let snapshot = &context.snapshot;
+    let spec = snapshot.chain().spec.as_ref();
+    let spec = spec.ok_or(CallError::OtherRules)?;
+    let genesis = snapshot
+        .resolve_block(BlockNumberOrTag::Number(0))
+        .map_err(|error| RpcError::from_query(error.into(), QuerySubject::Blocks))?;
+    let genesis = GenesisFacts {
+        hash: genesis.hash,
+        timestamp: genesis.header.timestamp,
+    };
+    let configs = spec.fork_configs(genesis, snapshot.head().header.timestamp);
+    Ok(configs.ok_or(CallError::OtherRules)?)
 }
 
 /// The OpenRPC document.

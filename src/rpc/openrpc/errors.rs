@@ -38,6 +38,8 @@ pub(super) enum Error {
     AboveHead,
     /// Fees that are not known.
     OtherFeeRules,
+    /// Rules that are not known.
+    OtherRules,
     /// The logs of an unknown block.
     UnknownLogsBlock,
     /// A subscription over HTTP.
@@ -50,7 +52,7 @@ pub(super) enum Error {
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -65,6 +67,7 @@ impl Error {
         Self::State,
         Self::AboveHead,
         Self::OtherFeeRules,
+        Self::OtherRules,
         Self::UnknownLogsBlock,
         Self::NeedsSession,
         Self::SessionLimit,
@@ -132,6 +135,10 @@ impl Error {
             Self::OtherFeeRules => (
                 RpcError::OtherFeeRules,
                 "the chain's fee rules are not known",
+            ),
+            Self::OtherRules => (
+                RpcError::Call(CallError::OtherRules),
+                "the chain's rules are not known",
             ),
             Self::UnknownLogsBlock => (RpcError::UnknownLogsBlock, "no held block has this hash"),
             Self::NeedsSession => (

@@ -84,6 +84,8 @@ pub(super) fn components() -> Map<String, Value> {
         ("Syncing", syncing()),
         ("Capabilities", capabilities()),
         ("FeeHistory", fee_history()),
+        ("ForkConfig", fork_config()),
+        ("ForkConfigs", fork_configs()),
         ("CallAccessList", call_access_list()),
         ("Accounts", json!({"type": "array", "maxItems": 0})),
         ("True", json!({"const": true})),
@@ -102,6 +104,7 @@ pub(super) fn components() -> Map<String, Value> {
             "Receipt",
             "Receipts",
             "Quantity",
+            "ForkConfig",
         ]
         .map(found),
     );
@@ -109,7 +112,7 @@ pub(super) fn components() -> Map<String, Value> {
 }
 
 /// Strings. All hex digits are in lower case.
-fn values() -> [(String, Value); 11] {
+fn values() -> [(String, Value); 12] {
     [
         ("Quantity", "^0x(0|[1-9a-f][0-9a-f]*)$", "a number"),
         ("Data", "^0x([0-9a-f]{2})*$", "bytes"),
@@ -117,6 +120,7 @@ fn values() -> [(String, Value); 11] {
         ("Hash", "^0x[0-9a-f]{64}$", "32 bytes"),
         ("Bloom", "^0x[0-9a-f]{512}$", "a bloom filter"),
         ("Nonce", "^0x[0-9a-f]{16}$", "the nonce of a header"),
+        ("ForkId", "^0x[0-9a-f]{8}$", "the id of a fork (EIP-6122)"),
         (
             "StorageKey",
             "^0x(0|[1-9a-f][0-9a-f]*|[0-9a-f]{64})$",
@@ -159,6 +163,32 @@ fn capabilities() -> Value {
         members = members.and(name, resource.clone());
     }
     members.object("capabilities")
+}
+
+/// The configuration of a fork (EIP-7910), of which only those before Cancun have no blobs.
+fn fork_config() -> Value {
+    let number = json!({"type": "integer", "minimum": 0});
+    let blobs = ["target", "max", "baseFeeUpdateFraction"];
+    let blobs = blobs.into_iter().fold(Members::none(), |members, name| {
+        members.and(name, number.clone())
+    });
+    let blobs = blobs.object("blob schedule");
+    let addresses = json!({"type": "object", "additionalProperties": reference("Address")});
+    Members::none()
+        .and("activationTime", json!({"type": "number", "minimum": 0}))
+        .and("blobSchedule", json!({"anyOf": [blobs, {"type": "null"}]}))
+        .with([("chainId", "Quantity"), ("forkId", "ForkId")])
+        .and("precompiles", addresses.clone())
+        .and("systemContracts", addresses)
+        .object("configuration of a fork")
+}
+
+fn fork_configs() -> Value {
+    let names = ["current", "next", "last"];
+    let members = names.map(|name| (name, "ForkConfigOrNull"));
+    Members::none()
+        .with(members)
+        .object("configurations of forks")
 }
 
 fn call_access_list() -> Value {

@@ -119,6 +119,7 @@ const METHODS: &[Method] = &[
         1,
     ),
     method("eth_capabilities", &[], 0),
+    method("eth_config", &[], 0),
     method("eth_feeHistory", &[INDEX, NUMBER, PERCENTILES], 3),
     method("eth_gasPrice", &[], 0),
     method("eth_maxPriorityFeePerGas", &[], 0),

@@ -336,6 +336,7 @@ fn compare_blocks(both: &mut GethComparison, contents: &Contents) {
     both.compare("debug_getRawTransaction", json!([B256::repeat_byte(7)]));
     for method in [
         "eth_chainId",
+        "eth_config",
         "net_version",
         "eth_blockNumber",
         "eth_syncing",

@@ -130,6 +130,12 @@ fn a_chain_that_crosses_to_amsterdam_is_followed() {
     for server in &servers {
         check_served(server, &geth, last, &after);
     }
+    // What Amsterdam configures is not known, even where the file names it.
+    let mut ours = servers[2].connect();
+    let [config, call] = [("eth_config", json!([])), ("eth_call", json!([{}]))]
+        .map(|(method, params)| ours.call(method, &params));
+    check("eth_config", &config, &call);
+    assert!(config["error"].is_object(), "{config}");
 }
 
 /// Reads the heads that nearhead announces up to the first of Amsterdam.

@@ -6,6 +6,7 @@
 //! | `amsterdam` | a chain that crosses from Osaka to Amsterdam |
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer equals the upstream's |
 //! | `conformance` | every method at every block of a growing chain |
+//! | `config` | the configurations of forks |
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
 //! | `settled` | safe and finalized |
 //! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two replicas behind one URL |
@@ -31,6 +32,7 @@ mod amsterdam;
 mod announcements;
 mod classes;
 mod comparison;
+mod config;
 mod conformance;
 mod data_folder;
 mod driven_geth;

@@ -171,6 +171,7 @@ impl<'a> Walk<'a> {
             ("eth_syncing", json!(false)),
             ("web3_clientVersion", json!(version)),
             ("eth_capabilities", self.model.capabilities()),
+            ("eth_config", self.model.config()),
         ] {
             self.compare_answer(method, json!([]), Ok(expected)).await;
         }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::B256;
+use alloy_eips::eip2124::ForkHash;
+use alloy_primitives::{B256, Bytes};
 use serde_json::{Value, json};
 
 use super::{
@@ -109,6 +110,49 @@ impl<'a> Model<'a> {
 
     fn is_canonical(&self, hash: &B256) -> bool {
         self.canonical.iter().any(|block| block.hash == *hash)
+    }
+
+    /// eth_config: all forks of the dev chain are active since its genesis.
+    pub(super) fn config(&self) -> Value {
+        const PRECOMPILES: [(&str, u16); 18] = [
+            ("ECREC", 0x1),
+            ("SHA256", 0x2),
+            ("RIPEMD160", 0x3),
+            ("ID", 0x4),
+            ("MODEXP", 0x5),
+            ("BN254_ADD", 0x6),
+            ("BN254_MUL", 0x7),
+            ("BN254_PAIRING", 0x8),
+            ("BLAKE2F", 0x9),
+            ("KZG_POINT_EVALUATION", 0xa),
+            ("BLS12_G1ADD", 0xb),
+            ("BLS12_G1MSM", 0xc),
+            ("BLS12_G2ADD", 0xd),
+            ("BLS12_G2MSM", 0xe),
+            ("BLS12_PAIRING_CHECK", 0xf),
+            ("BLS12_MAP_FP_TO_G1", 0x10),
+            ("BLS12_MAP_FP2_TO_G2", 0x11),
+            ("P256VERIFY", 0x100),
+        ];
+        let precompiles = PRECOMPILES.map(|(name, at)| (name, format!("{at:#042x}")));
+        let config = &self.tree.genesis.config;
+        let current = json!({
+            "activationTime": 0,
+            "blobSchedule": {"target": 14, "max": 21, "baseFeeUpdateFraction": 11_684_671},
+            "chainId": hex(config.chain_id),
+            "forkId": Bytes::from(ForkHash::from(self.tree.root.hash).0),
+            "precompiles": BTreeMap::from(precompiles),
+            "systemContracts": {
+                "BEACON_ROOTS_ADDRESS": "0x000f3df6d732807ef1319fb7b8bb8522d0beac02",
+                "CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS":
+                    "0x0000bbddc7ce488642fb579f8b00f3a590007251",
+                "DEPOSIT_CONTRACT_ADDRESS": config.deposit_contract_address,
+                "HISTORY_STORAGE_ADDRESS": "0x0000f90827f1c53a10cb7a02335b175320002935",
+                "WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS":
+                    "0x00000961ef480eb55e80d19ad83579a64c007002",
+            },
+        });
+        json!({"current": current, "next": null, "last": null})
     }
 
     /// A part of the block with this hash.

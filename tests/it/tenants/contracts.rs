@@ -105,6 +105,7 @@ fn calls() -> Vec<(&'static str, Value, bool)> {
         ("eth_baseFee", json!([]), true),
         ("eth_blobBaseFee", json!([]), true),
         ("eth_capabilities", json!([]), true),
+        ("eth_config", json!([]), true),
         ("eth_feeHistory", json!(["0x1", "latest", [50]]), true),
         ("eth_gasPrice", json!([]), true),
         ("eth_maxPriorityFeePerGas", json!([]), true),

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use alloy_consensus::constants::{HOODI_GENESIS_HASH, MAINNET_GENESIS_HASH, SEPOLIA_GENESIS_HASH};
-use alloy_eips::{BlobScheduleBlobParams, eip7840::BlobParams};
+use alloy_eips::{
+    BlobScheduleBlobParams, eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams,
+};
 use alloy_hardforks::{EthereumHardfork, ForkCondition};
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, address};
 
 use super::ChainSpec;
 
@@ -54,6 +56,14 @@ impl Network {
         }
     }
 
+    /// The contract that validators deposit at (EIP-6110).
+    const fn deposit_contract(self) -> Address {
+        match self {
+            Self::Mainnet | Self::Hoodi => MAINNET_DEPOSIT_CONTRACT_ADDRESS,
+            Self::Sepolia => address!("7f02C3E3c98b133055B8B348B2Ac625669Ed295D"),
+        }
+    }
+
     /// The network with this chain id and genesis hash. Neither alone is enough: anvil forks have
     /// the ids of networks, and Ethereum Classic has mainnet's genesis.
     #[must_use]
@@ -80,8 +90,7 @@ impl fmt::Display for Network {
 }
 
 impl ChainSpec {
-    /// The rules of a network, for following it: nothing here is executed, so the deposit contract
-    /// is not named.
+    /// The rules of a network.
     #[must_use]
     pub fn of_network(network: Network) -> Self {
         let mut forks = network.forks();
@@ -97,11 +106,14 @@ impl ChainSpec {
             ForkCondition::Timestamp(at) => Some((at, params)),
             _ => None,
         });
-        let terminal_total_difficulty = match at(&forks, EthereumHardfork::Paris) {
+        let (terminal_total_difficulty, merge_netsplit) = match at(&forks, EthereumHardfork::Paris)
+        {
             ForkCondition::TTD {
-                total_difficulty, ..
-            } => total_difficulty,
-            _ => U256::ZERO,
+                total_difficulty,
+                fork_block,
+                ..
+            } => (total_difficulty, fork_block),
+            _ => (U256::ZERO, None),
         };
         // alloy names the DAO fork at block 0 for networks that never had it.
         let is_mainnet = network == Network::Mainnet;
@@ -114,9 +126,10 @@ impl ChainSpec {
             chain_id: network.chain_id(),
             forks,
             terminal_total_difficulty: Some(terminal_total_difficulty),
+            merge_netsplit,
             blob_schedule: BlobScheduleBlobParams::mainnet()
                 .with_scheduled(scheduled.into_iter().flatten()),
-            deposit_contract: Address::ZERO,
+            deposit_contract: network.deposit_contract(),
             dao_fork_supported: is_mainnet,
         }
     }

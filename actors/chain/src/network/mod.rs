@@ -9,6 +9,7 @@
 //! | `net_gas` | the SSTORE of Constantinople, which revm does not have |
 //! | [`FeeRules`] | the next base fee and the price of blob gas, also where the genesis is unknown |
 //! | [`ChainSpec`] | the rules of a chain, read from its genesis |
+//! | `fork_config` | the configurations of a chain's forks (EIP-7910) |
 //! | [`ServedChain`] | a chain, whose rules may not be known |
 //! | [`Network`] | the networks whose rules are known without a genesis |
 //! | `rules` | the rules of one block |
@@ -22,6 +23,7 @@
 
 pub(crate) mod execution;
 mod fee_rules;
+mod fork_config;
 pub(crate) mod header;
 mod known;
 mod net_gas;
@@ -32,6 +34,7 @@ mod spec;
 pub(crate) mod transaction;
 
 pub use fee_rules::{FeeRules, HeaderFees};
+pub use fork_config::GenesisFacts;
 pub use known::Network;
 pub use receipt::{Receipt, with_bloom};
 pub use served_chain::ServedChain;

@@ -19,6 +19,8 @@ pub struct ChainSpec {
     pub(super) chain_id: u64,
     pub(super) forks: Vec<(EthereumHardfork, ForkCondition)>,
     pub(super) terminal_total_difficulty: Option<U256>,
+    /// The block at which clients that do not know of the merge are told apart, in fork ids alone.
+    pub(super) merge_netsplit: Option<u64>,
     pub(super) blob_schedule: BlobScheduleBlobParams,
     pub(super) deposit_contract: Address,
     pub(super) dao_fork_supported: bool,
@@ -105,6 +107,7 @@ impl ChainSpec {
             chain_id: config.chain_id,
             forks,
             terminal_total_difficulty: config.terminal_total_difficulty,
+            merge_netsplit: config.merge_netsplit_block,
             blob_schedule: blob_schedule(config),
             // As in geth, no log is a deposit without an address; alloy-evm's default is mainnet's
             // address.
