@@ -17,7 +17,7 @@ use nearhead_chain::{
     encode::ProofKey,
     json::Json,
     log_search::{Cancellation, LogFilter},
-    raw::RawError,
+    raw::{RawError, RawItem},
     trie::TrieError,
     window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
 };
@@ -166,19 +166,8 @@ pub struct FindBlockReceipts {
     pub at: BlockAt,
 }
 
-/// What is wanted as consensus encodes it.
-#[derive(Clone, Debug)]
-pub enum RawItem {
-    /// A block.
-    Block(Arc<Block>),
-    /// All receipts of a block.
-    Receipts(Arc<Block>),
-    /// A block's transaction at this index.
-    Transaction(Arc<Block>, usize),
-}
-
-/// To the block store: a block, its receipts or a transaction in RLP. Cheap: what is large is
-/// encoded as it is sent.
+/// To the raw actor: a block, its receipts or a transaction in RLP. Measured by the JSON that they
+/// are made from.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Json>")]
 pub struct EncodeRaw {
@@ -186,6 +175,10 @@ pub struct EncodeRaw {
     pub item: RawItem,
     /// Largest answer, in bytes, that is built whole; a larger one is built as it is sent.
     pub built_max: usize,
+    /// Whose query it is.
+    pub share: Share,
+    /// Set when the client goes away; a query that still waits is then dropped.
+    pub cancel: Cancellation,
 }
 
 /// To the block store: an uncle. Cheap.

@@ -3,10 +3,7 @@
 use nearhead::rpc::METHODS;
 use serde_json::{Value, json};
 
-use crate::{
-    harness::{Connection, Server, check, json as parse},
-    upstreams::quantity,
-};
+use crate::harness::{Connection, Server, check, json as parse};
 
 /// A token of the dev chain, which has storage.
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
@@ -181,19 +178,24 @@ fn a_script_may_read_what_its_call_costs() {
     }
 }
 
-/// A block's transactions are read again for their RLP, two for a unit.
+/// A block's transactions, or its receipts and their logs, are read again for their RLP.
 #[test]
 fn rlp_costs_units() {
     let server = Server::start(&["--block-time", "0s"]);
     let mut connection = server.connect();
     let latest = json!(["latest"]);
-    let count = connection.result("eth_getBlockTransactionCountByNumber", &latest);
-    let count = quantity(&count);
-    assert!(count > 10, "{count} transactions");
+    let receipts = connection.result("eth_getBlockReceipts", &latest);
+    let receipts = receipts.as_array().unwrap();
+    let logs = receipts.iter().map(|one| one["logs"].as_array().unwrap());
+    let (count, logs) = (
+        receipts.len() as u64,
+        logs.map(Vec::len).sum::<usize>() as u64,
+    );
+    assert!(count > 10 && logs > 10, "{count} receipts, {logs} logs");
     for (method, keys) in [
         ("debug_getRawHeader", 0),
-        ("debug_getRawBlock", count.div_ceil(2)),
-        ("debug_getRawReceipts", count.div_ceil(2)),
+        ("debug_getRawBlock", count.div_ceil(4)),
+        ("debug_getRawReceipts", (count + logs).div_ceil(4)),
     ] {
         let request = call(method, latest.clone());
         let (answer, units) = post(&mut connection, &request);

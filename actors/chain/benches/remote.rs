@@ -21,10 +21,9 @@ use nearhead_chain::{
     block::{Block, BlockParts, RawBlock, Receipt, SenderSource, Transaction, with_bloom},
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
     encode::{BlockJson, EncodeOptions},
-    json::Json,
     log_search::LogPostings,
     network::{FeeRules, HeaderFees},
-    raw::{self as rlp, RawError},
+    raw::RawItem,
     remote::{BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, Verifier},
     trie::NodeStore,
     verify::{self, ReceiptsCommitment},
@@ -51,9 +50,6 @@ const PARTS: [&str; 6] = [
     "JSON: read, compare",
     "all",
 ];
-
-/// Makes an answer in RLP.
-type RawAnswer = fn(&Arc<Block>, usize) -> Result<Json, RawError>;
 
 fn main() {
     let wanted: Vec<_> = std::env::args()
@@ -97,8 +93,8 @@ fn measure(name: &str, profile: Profile) {
             read.push(time(|| StatedBlock::read(&full).expect("the answer is honest")).1);
             plain.push(time(|| values(block)).1);
             rust.push(recovered_by_k256(raw));
-            let in_rlp = |answer: RawAnswer, times: &mut Vec<_>| {
-                let (json, time) = time(|| answer(block, usize::MAX).expect("it is encoded"));
+            let in_rlp = |item: RawItem, times: &mut Vec<_>| {
+                let (json, time) = time(|| item.json(usize::MAX).expect("it is encoded"));
                 times.push(time);
                 json.len()
             };
@@ -107,8 +103,8 @@ fn measure(name: &str, profile: Profile) {
                 block.json.log_count(),
                 block.json.receipts().len(),
                 full.len(),
-                in_rlp(rlp::block, &mut rlp_times[0]),
-                in_rlp(rlp::receipts, &mut rlp_times[1]),
+                in_rlp(RawItem::Block(Arc::clone(block)), &mut rlp_times[0]),
+                in_rlp(RawItem::Receipts(Arc::clone(block)), &mut rlp_times[1]),
             ];
             sizes
                 .iter_mut()

@@ -53,11 +53,57 @@ impl From<ReadError> for RawError {
     }
 }
 
-/// DATA: a block in RLP. One of more than `built_max` bytes is made as it is taken.
-///
-/// # Errors
-/// [`RawError`].
-pub fn block(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
+/// What is wanted as consensus encodes it.
+#[derive(Clone, Debug)]
+pub enum RawItem {
+    /// A block, in RLP: DATA.
+    Block(Arc<Block>),
+    /// All receipts of a block: an array of DATA.
+    Receipts(Arc<Block>),
+    /// A block's transaction at this index, without blobs, which no block has: DATA.
+    Transaction(Arc<Block>, usize),
+}
+
+impl RawItem {
+    /// Its JSON. One of more than `built_max` bytes is made as it is taken.
+    ///
+    /// # Errors
+    /// [`RawError`], also if the block has no transaction of this index.
+    pub fn json(&self, built_max: usize) -> Result<Json, RawError> {
+        match self {
+            Self::Block(block) => block_json(block, built_max),
+            Self::Receipts(block) => {
+                LazyItems::new(block, ItemKind::Receipt, &[], &[]).json(built_max)
+            }
+            Self::Transaction(block, index) => {
+                let transaction = read_transaction(block, *index)?;
+                Ok(value::own_data(transaction.encoded_2718(), built_max))
+            }
+        }
+    }
+
+    /// Bytes of JSON that it is made from, and of the largest transaction or receipt of it, which
+    /// is read at once.
+    #[must_use]
+    pub fn read_bytes(&self) -> (usize, usize) {
+        match self {
+            Self::Block(block) => (
+                block.json.block(true).len(),
+                ItemKind::Transaction.largest(block),
+            ),
+            Self::Receipts(block) => (
+                block.json.receipts().len(),
+                ItemKind::Receipt.largest(block),
+            ),
+            Self::Transaction(block, index) => {
+                let bytes = block.json.transaction(*index).unwrap_or_default().len();
+                (bytes, bytes)
+            }
+        }
+    }
+}
+
+fn block_json(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
     let transactions = list(block.json.transactions_rlp());
     let mut after = Vec::new();
     ommers(block)?.encode(&mut after);
@@ -70,25 +116,6 @@ pub fn block(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
     block.header.encode(&mut before);
     transactions.encode(&mut before);
     LazyItems::new(block, ItemKind::Transaction, &before, &after).json(built_max)
-}
-
-/// An array of DATA: the encoding of each receipt. One of more than `built_max` bytes is made as it
-/// is taken.
-///
-/// # Errors
-/// [`RawError`].
-pub fn receipts(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
-    LazyItems::new(block, ItemKind::Receipt, &[], &[]).json(built_max)
-}
-
-/// DATA: the encoding of transaction `index`, without blobs, which no block has. More than
-/// `built_max` digits are made as they are taken.
-///
-/// # Errors
-/// [`RawError`], also if the block has no transaction of this index.
-pub fn transaction(block: &Block, index: usize, built_max: usize) -> Result<Json, RawError> {
-    let transaction = read_transaction(block, index)?;
-    Ok(value::own_data(transaction.encoded_2718(), built_max))
 }
 
 /// The prefix of a list.
@@ -134,6 +161,18 @@ enum ItemKind {
     Transaction,
     /// The receipts: one DATA each.
     Receipt,
+}
+
+impl ItemKind {
+    /// Bytes of the largest item's JSON, which has more digits than its RLP.
+    fn largest(self, block: &Block) -> usize {
+        let json = &block.json;
+        let items = (0..json.transaction_count()).filter_map(|index| match self {
+            Self::Transaction => json.transaction(index),
+            Self::Receipt => json.receipt(index),
+        });
+        items.map(|item| item.len()).max().unwrap_or_default()
+    }
 }
 
 /// The JSON of a block's transactions or receipts in RLP, made item by item.
@@ -227,16 +266,6 @@ impl LazyItems {
         }
         Ok(w.finish())
     }
-
-    /// Bytes of the longest item's JSON, of which its digits are a part.
-    fn longest_item(&self) -> usize {
-        let json = &self.block.json;
-        let items = (0..json.transaction_count()).filter_map(|index| match self.kind {
-            ItemKind::Transaction => json.transaction(index),
-            ItemKind::Receipt => json.receipt(index),
-        });
-        items.map(|item| item.len()).max().unwrap_or_default()
-    }
 }
 
 impl LazyBytes for LazyItems {
@@ -245,7 +274,7 @@ impl LazyBytes for LazyItems {
     }
 
     fn held(&self) -> usize {
-        size_of::<Self>() + self.after.len() + PART_BYTES + self.longest_item()
+        size_of::<Self>() + self.after.len() + PART_BYTES + self.kind.largest(&self.block)
     }
 
     fn take(&mut self, max: usize) -> Result<Bytes, Truncated> {

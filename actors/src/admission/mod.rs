@@ -20,7 +20,8 @@ mod work_queue;
 pub(crate) use cost::REMOTE_MAX;
 pub use cost::{CostClass, LARGE_BODY_BYTES, TURNS_OF_REQUEST};
 pub(crate) use cost::{
-    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, REPLY_RETRY_AFTER,
+    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, RAW_BYTE_NANOS,
+    REPLY_RETRY_AFTER,
 };
 pub(crate) use cpu_time::CpuTime;
 pub use fair_permits::{FairLimit, FairPermit, FairPermits};

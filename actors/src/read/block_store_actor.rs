@@ -9,15 +9,14 @@ use bytes::Bytes;
 use nearhead_chain::{
     block::Block,
     json::Json,
-    raw,
     window::{ResolveError, Snapshot},
 };
 
 use crate::{
     admission::{MAILBOX_CAPACITY, Panics},
     messages::{
-        BlockAt, CountTransactions, CountUncles, EncodeRaw, FindBlock, FindBlockReceipts,
-        FindReceipt, FindTransaction, FindUncle, RawItem, Reply, TransactionAt,
+        BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
+        FindTransaction, FindUncle, Reply, TransactionAt,
     },
 };
 
@@ -100,21 +99,6 @@ impl Handler<FindBlockReceipts> for BlockStoreActor {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
             Ok(Some(Json::shared(block.json.receipts())))
-        })
-    }
-}
-
-impl Handler<EncodeRaw> for BlockStoreActor {
-    type Result = Reply<Json>;
-
-    fn handle(&mut self, encode: EncodeRaw, ctx: &mut Context<Self>) -> Self::Result {
-        let EncodeRaw { item, built_max } = encode;
-        self.panics().guard(ctx, || {
-            Ok(match &item {
-                RawItem::Block(block) => raw::block(block, built_max),
-                RawItem::Receipts(block) => raw::receipts(block, built_max),
-                RawItem::Transaction(block, index) => raw::transaction(block, *index, built_max),
-            }?)
         })
     }
 }

@@ -8,6 +8,7 @@ pub mod log_query_actor;
 mod now_or_later;
 pub(crate) mod pool;
 pub mod proof_actor;
+pub mod raw_actor;
 mod resources;
 mod state_read;
 mod worker;

@@ -4,7 +4,7 @@ use actix::{Addr, Supervisor};
 
 use super::{
     block_store_actor::BlockStoreActor, call_actor::CallActor, log_query_actor::LogQueryActor,
-    proof_actor::ProofActor, resources::ReadResources,
+    proof_actor::ProofActor, raw_actor::RawActor, resources::ReadResources,
 };
 use crate::{
     admission::{AdmissionPermit, CostClass, WorkerAdmission},
@@ -23,6 +23,8 @@ pub struct Worker {
     pub proofs: Addr<ProofActor>,
     /// Calls of contracts.
     pub calls: Addr<CallActor>,
+    /// Blocks, receipts and transactions in RLP.
+    pub raw: Addr<RawActor>,
     admission: WorkerAdmission,
     resources: ReadResources,
 }
@@ -47,6 +49,10 @@ impl Worker {
             calls: Supervisor::start({
                 let resources = resources.clone();
                 move |_| CallActor::new(resources)
+            }),
+            raw: Supervisor::start({
+                let resources = resources.clone();
+                move |_| RawActor::new(resources)
             }),
             admission: resources.admission.add_worker(),
             resources: resources.clone(),
@@ -124,6 +130,7 @@ mod tests {
     can_panic!(LogQueryActor, |actor| actor.panics());
     can_panic!(ProofActor, |actor| actor.panics());
     can_panic!(CallActor, |actor| actor.panics());
+    can_panic!(RawActor, |actor| actor.panics());
     can_panic!(PoolActor, |actor| &actor.panics);
 
     async fn check<A>(actor: &Addr<A>)
@@ -155,9 +162,10 @@ mod tests {
         check(&worker.logs).await;
         check(&worker.proofs).await;
         check(&worker.calls).await;
+        check(&worker.raw).await;
         for class in resources.pool.classes() {
             check(&class.threads).await;
         }
-        assert_eq!(resources.admission.panics().total(), 14);
+        assert_eq!(resources.admission.panics().total(), 16);
     }
 }

@@ -3,22 +3,23 @@
 use std::sync::Arc;
 
 use nearhead_actors::{
-    messages::{EncodeRaw, QueryError, RawItem},
+    messages::{EncodeRaw, QueryError},
     read::ask,
 };
-use nearhead_chain::{block::Block, encode::value, json::Json, window::ResolveError};
+use nearhead_chain::{block::Block, encode::value, json::Json, raw::RawItem, window::ResolveError};
 
 use crate::rpc::{
+    cancel_on_drop::CancelOnDrop,
     context::{MethodResult, RequestContext},
     error::{QuerySubject, RpcError},
     params::{self, Params},
-    price::TRANSACTIONS_OF_KEY,
+    price::RAW_ITEMS_OF_KEY,
 };
 
 /// A block in RLP.
 pub(crate) async fn get_block(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let block = block(context, params)?;
-    count_transactions(context, &block);
+    count(context, block.transaction_hashes.len());
     encode(context, RawItem::Block(block)).await
 }
 
@@ -31,7 +32,10 @@ pub(crate) async fn get_header(context: &RequestContext<'_>, params: Params<'_>)
 /// The EIP-2718 encodings of a block's receipts.
 pub(crate) async fn get_receipts(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let block = block(context, params)?;
-    count_transactions(context, &block);
+    count(
+        context,
+        block.transaction_hashes.len() + block.json.log_count(),
+    );
     encode(context, RawItem::Receipts(block)).await
 }
 
@@ -62,16 +66,20 @@ fn block(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<Arc<Blo
     block.cloned().map_err(|error| refused(error.into()))
 }
 
-/// Counts the transactions of a block for the price: each is read from its JSON.
-fn count_transactions(context: &RequestContext<'_>, block: &Block) {
-    let count = block.transaction_hashes.len();
-    context.keys.set(count.div_ceil(TRANSACTIONS_OF_KEY));
+/// Counts so many transactions, receipts and logs for the price: each is read from its JSON.
+fn count(context: &RequestContext<'_>, items: usize) {
+    context.keys.set(items.div_ceil(RAW_ITEMS_OF_KEY));
 }
 
 async fn encode(context: &RequestContext<'_>, item: RawItem) -> MethodResult {
-    let built_max = context.built_max;
-    let encoded = ask(&context.worker.blocks, EncodeRaw { item, built_max }).await;
-    encoded.map_err(refused)
+    let cancel = CancelOnDrop::default();
+    let encode = EncodeRaw {
+        item,
+        built_max: context.built_max,
+        share: context.key.tenant.call_budget.share(),
+        cancel: cancel.token(),
+    };
+    ask(&context.worker.raw, encode).await.map_err(refused)
 }
 
 fn refused(error: QueryError) -> RpcError {
