@@ -16,7 +16,7 @@ use nearhead_chain::{
     call::{Call, CallAccessList, CallError, GasMeter},
     encode::ProofKey,
     json::Json,
-    log_search::{Cancellation, LogFilter},
+    log_search::{Cancellation, ChangedBlock, LogFilter},
     raw::{RawError, RawItem},
     trie::TrieError,
     window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
@@ -245,6 +245,34 @@ pub struct FindLogs {
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.
     pub cancel: Cancellation,
+}
+
+/// To the log query actor: the logs that match in blocks that were reverted and applied. Measured by
+/// look-ups.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<LogChanges>")]
+pub struct FindLogChanges {
+    /// The blocks, in the order in which a reader learns of them.
+    pub changes: Vec<ChangedBlock>,
+    /// The logs.
+    pub filter: Arc<LogFilter>,
+    /// The number of matches after which no further block is added.
+    pub limit: usize,
+    /// Whose query it is.
+    pub share: Share,
+    /// The instant at which the query is cancelled; the time runs from admission.
+    pub deadline: Instant,
+    /// Set when the client goes away, or when the deadline passes.
+    pub cancel: Cancellation,
+}
+
+/// The logs of changed blocks.
+#[derive(Debug)]
+pub struct LogChanges {
+    /// The JSON array of the logs.
+    pub logs: Json,
+    /// How many of the blocks have all their matches in it; the rest is for the next query.
+    pub blocks: usize,
 }
 
 /// What is wanted of a call of a contract.

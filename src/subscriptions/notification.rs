@@ -1,7 +1,10 @@
 //! The JSON of notifications.
 
 use bytes::Bytes;
-use nearhead_chain::{block::Block, encode::value};
+use nearhead_chain::{
+    block::Block,
+    encode::{LOG_ADDED, LOG_REMOVED, value},
+};
 
 /// The part of a notification that is the same for all subscriptions.
 ///
@@ -44,13 +47,12 @@ impl Notification {
     pub(super) fn log(block: &Block, position: usize, is_removed: bool) -> Option<Self> {
         let range = block.json.log_range(position)?;
         let log = &block.json.receipts()[range];
-        // A block's logs are encoded as added; `removed` is their last member.
-        const ADDED: &[u8] = b"false}";
-        debug_assert!(log.ends_with(ADDED));
-        let (start, is_added) = log.split_at(log.len() - ADDED.len());
+        // A block's logs are encoded as added.
+        debug_assert!(log.ends_with(LOG_ADDED));
+        let (start, is_added) = log.split_at(log.len() - LOG_ADDED.len());
         Some(Self::new([
             start,
-            if is_removed { b"true}" } else { is_added },
+            if is_removed { LOG_REMOVED } else { is_added },
         ]))
     }
 

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     admission::{Entry, LOOKUP_NANOS, MAILBOX_CAPACITY, Panics},
-    messages::{FindLogs, LogRange, QueryError, Reply},
+    messages::{FindLogChanges, FindLogs, LogChanges, LogRange, QueryError, Reply},
+    share::Share,
 };
 
 /// Look-ups in the index on the worker's thread: at some 50 ns each, 0.1 ms at most.
@@ -46,14 +47,43 @@ impl LogQueryActor {
         self.resources.admission.panics()
     }
 
-    /// The time that the query takes, if that is too much for a worker.
-    fn pool_work(find: &FindLogs) -> Reply<Option<Duration>> {
-        check_alive(find)?;
-        let blocks = blocks_of(&find.snapshot, find.range)?;
-        let lookups = count_work(blocks, &find.filter);
-        let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
-        Ok((lookups > WORKER_LOOKUPS_MAX).then(|| Duration::from_nanos(nanos)))
+    /// Answers a query here, or has the pool answer it.
+    fn answer<Q: LogQuery>(&self, query: Q, ctx: &mut Context<Self>) -> NowOrLater<Q::Output> {
+        let outcome = self.panics().guard(ctx, || match pool_work(&query)? {
+            Some(work) => Ok(Err(work)),
+            None => query.find().map(Ok),
+        });
+        match outcome {
+            Ok(Ok(found)) => NowOrLater::Now(Ok(found)),
+            Ok(Err(work)) => {
+                NowOrLater::later(find_on_pool(self.resources.pool.clone(), query, work))
+            }
+            Err(error) => NowOrLater::Now(Err(error)),
+        }
     }
+}
+
+/// A query that searches the logs of blocks.
+trait LogQuery: PoolQuery + Sized {
+    /// The most work that counting takes, in look-ups.
+    fn lookups(&self) -> Reply<usize>;
+
+    /// Counts the matches.
+    fn find(&self) -> Reply<Self::Output>;
+
+    /// When it is cancelled.
+    fn deadline(&self) -> Instant;
+
+    /// Whose query it is.
+    fn share(&self) -> Share;
+}
+
+/// The time that a query takes, if that is too much for a worker.
+fn pool_work<Q: LogQuery>(query: &Q) -> Reply<Option<Duration>> {
+    check_alive(query)?;
+    let lookups = query.lookups()?;
+    let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
+    Ok((lookups > WORKER_LOOKUPS_MAX).then(|| Duration::from_nanos(nanos)))
 }
 
 impl Actor for LogQueryActor {
@@ -70,27 +100,25 @@ impl Handler<FindLogs> for LogQueryActor {
     type Result = NowOrLater<Json>;
 
     fn handle(&mut self, find: FindLogs, ctx: &mut Context<Self>) -> Self::Result {
-        let outcome = self.panics().guard(ctx, || match Self::pool_work(&find)? {
-            Some(work) => Ok(Err(work)),
-            None => find_logs(&find).map(Ok),
-        });
-        match outcome {
-            Ok(Ok(json)) => NowOrLater::Now(Ok(json)),
-            Ok(Err(work)) => {
-                NowOrLater::later(find_on_pool(self.resources.pool.clone(), find, work))
-            }
-            Err(error) => NowOrLater::Now(Err(error)),
-        }
+        self.answer(find, ctx)
+    }
+}
+
+impl Handler<FindLogChanges> for LogQueryActor {
+    type Result = NowOrLater<LogChanges>;
+
+    fn handle(&mut self, find: FindLogChanges, ctx: &mut Context<Self>) -> Self::Result {
+        self.answer(find, ctx)
     }
 }
 
 /// Hands the query to the pool and cancels it at its deadline, whether it is queued or running: a
 /// thread that searches does not watch the clock.
-async fn find_on_pool(pool: Pool, find: FindLogs, work: Duration) -> Reply<Json> {
-    let cancel = find.cancel.clone();
-    let deadline = find.deadline.into();
-    let share = find.share;
-    let reply = pool.run(find, share, work, Entry::New);
+async fn find_on_pool<Q: LogQuery>(pool: Pool, query: Q, work: Duration) -> Reply<Q::Output> {
+    let cancel = query.cancellation().clone();
+    let deadline = query.deadline().into();
+    let share = query.share();
+    let reply = pool.run(query, share, work, Entry::New);
     tokio::time::timeout_at(deadline, reply)
         .await
         .unwrap_or_else(|_| {
@@ -108,15 +136,77 @@ impl PoolQuery for FindLogs {
 
     fn run(&self) -> Reply<Json> {
         check_alive(self)?;
-        find_logs(self)
+        self.find()
     }
 }
 
-fn check_alive(find: &FindLogs) -> Reply<()> {
-    if Instant::now() >= find.deadline {
+impl LogQuery for FindLogs {
+    fn lookups(&self) -> Reply<usize> {
+        let blocks = blocks_of(&self.snapshot, self.range)?;
+        Ok(count_work(
+            blocks.iter().map(|block| &**block),
+            &self.filter,
+        ))
+    }
+
+    fn find(&self) -> Reply<Json> {
+        let blocks = blocks_of(&self.snapshot, self.range)?;
+        log_search::search(blocks, &self.filter, self.limit, &self.cancel)
+            .map(FoundLogs::into_json)
+            .map_err(|error| query_error(error, self, blocks))
+    }
+
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    fn share(&self) -> Share {
+        self.share
+    }
+}
+
+impl PoolQuery for FindLogChanges {
+    type Output = LogChanges;
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
+    }
+
+    fn run(&self) -> Reply<LogChanges> {
+        check_alive(self)?;
+        self.find()
+    }
+}
+
+impl LogQuery for FindLogChanges {
+    fn lookups(&self) -> Reply<usize> {
+        let blocks = self.changes.iter().map(|change| &*change.block);
+        Ok(count_work(blocks, &self.filter))
+    }
+
+    fn find(&self) -> Reply<LogChanges> {
+        log_search::search_changes(&self.changes, &self.filter, self.limit, &self.cancel)
+            .map(|found| LogChanges {
+                logs: found.logs.into_json(),
+                blocks: found.blocks,
+            })
+            .map_err(|_| cancelled(self.deadline))
+    }
+
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    fn share(&self) -> Share {
+        self.share
+    }
+}
+
+fn check_alive<Q: LogQuery>(query: &Q) -> Reply<()> {
+    if Instant::now() >= query.deadline() {
         return Err(QueryError::Timeout);
     }
-    if find.cancel.is_cancelled() {
+    if query.cancellation().is_cancelled() {
         return Err(QueryError::Cancelled);
     }
     Ok(())
@@ -132,13 +222,6 @@ fn blocks_of(snapshot: &Snapshot, range: LogRange) -> Reply<&[Arc<Block>]> {
     }
 }
 
-fn find_logs(find: &FindLogs) -> Reply<Json> {
-    let blocks = blocks_of(&find.snapshot, find.range)?;
-    log_search::search(blocks, &find.filter, find.limit, &find.cancel)
-        .map(FoundLogs::into_json)
-        .map_err(|error| query_error(error, find, blocks))
-}
-
 fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> QueryError {
     match error {
         SearchError::TooMany { limit, fits_to } => QueryError::TooManyLogs {
@@ -146,15 +229,22 @@ fn query_error(error: SearchError, find: &FindLogs, blocks: &[Arc<Block>]) -> Qu
             fits_to,
             limit,
         },
-        SearchError::Cancelled if Instant::now() >= find.deadline => QueryError::Timeout,
-        SearchError::Cancelled => QueryError::Cancelled,
+        SearchError::Cancelled => cancelled(find.deadline),
+    }
+}
+
+/// The error of a query that was cancelled: at its deadline, or because its client went away.
+fn cancelled(deadline: Instant) -> QueryError {
+    match Instant::now() >= deadline {
+        true => QueryError::Timeout,
+        false => QueryError::Cancelled,
     }
 }
 
 /// The most work that counting takes, in look-ups: one for each value of the filter in each block.
 /// If several conditions must hold, the logs with the rarest are checked as well. A wildcard at the
 /// last topic position is a condition too: the log must have a topic there.
-fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
+fn count_work<'a>(blocks: impl ExactSizeIterator<Item = &'a Block>, filter: &LogFilter) -> usize {
     let conditions =
         std::iter::once(filter.addresses.len()).chain(filter.topics.iter().map(Vec::len));
     let (mut values, mut count) = (0, 0);
@@ -167,7 +257,7 @@ fn count_work(blocks: &[Arc<Block>], filter: &LogFilter) -> usize {
     if count < 2 {
         return lookups;
     }
-    let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
+    let logs: usize = blocks.map(|block| block.json.log_count()).sum();
     lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
 }
 

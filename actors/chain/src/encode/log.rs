@@ -28,6 +28,12 @@ impl LogTail {
     }
 }
 
+/// How the JSON of every log in a block ends: `removed` is its last member.
+pub const LOG_ADDED: &[u8] = b"false}";
+
+/// How it ends instead where the log's block was reverted.
+pub const LOG_REMOVED: &[u8] = b"true}";
+
 /// Writes one log; `index` is its position in the block.
 pub(super) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
     w.raw(r#"{"address":"#).data(log.address);

@@ -28,5 +28,6 @@ pub(crate) mod tests;
 
 pub use block_json::BlockJson;
 pub use error::EncodeError;
+pub use log::{LOG_ADDED, LOG_REMOVED};
 pub use options::EncodeOptions;
 pub use proof::{ProofKey, proof};

@@ -1,12 +1,13 @@
 //! Matches that were counted, and their JSON array, made as it is taken.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::{SearchError, cancellation::CancelChecker};
 use crate::{
     block::Block,
+    encode::{LOG_ADDED, LOG_REMOVED},
     json::{Json, LazyBytes, Truncated},
 };
 
@@ -33,8 +34,14 @@ impl Matches {
         }
     }
 
+    /// Takes back the positions that were added since the last block ended.
+    pub(super) fn undo_block(&mut self) {
+        let end = self.blocks.last().map_or(0, |(_, end)| *end);
+        self.positions.truncate(end);
+    }
+
     /// Number of matches.
-    const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.positions.len()
     }
 
@@ -52,18 +59,30 @@ impl Matches {
 /// The JSON array of matching logs, as byte ranges of their blocks' receipts.
 #[derive(Debug)]
 struct LogArray {
-    /// In block order, then log order.
+    /// In block order, then log order; a removed block's logs come newest first.
     runs: Vec<Run>,
-    /// The receipts of each block that has runs, and the end of its runs.
-    blocks: Vec<(Bytes, usize)>,
+    /// The blocks that have runs.
+    blocks: Vec<RunsOfBlock>,
     /// The run to take next, how many of its bytes were taken, and its block.
     run: usize,
     taken: usize,
     block: usize,
-    /// Whether the bracket or comma before the run to take next was taken.
+    /// Whether the text before the run to take next was taken.
     is_begun: bool,
+    /// Whether the run before is a removed log, whose end differs from the block's JSON.
+    follows_removed: bool,
     /// Bytes left to take.
     left: usize,
+}
+
+/// The runs of one block.
+#[derive(Debug)]
+struct RunsOfBlock {
+    receipts: Bytes,
+    /// The end of its runs in the list of all.
+    end: usize,
+    /// Whether its logs are removed; then each run is one log without [`LOG_ADDED`].
+    is_removed: bool,
 }
 
 /// Matching logs that are adjacent in a block's receipts, with the commas between them.
@@ -89,36 +108,51 @@ impl Run {
 }
 
 impl FoundLogs {
-    pub(super) fn new(
-        blocks: &[Arc<Block>],
+    /// `block` gives the block of each index in `matches`, and whether its logs are removed.
+    pub(super) fn new<'a>(
+        block: impl Fn(usize) -> (&'a Block, bool),
         matches: &Matches,
         checker: &mut CancelChecker<'_>,
     ) -> Result<Self, SearchError> {
         let mut runs: Vec<Run> = Vec::new();
-        let mut receipts = Vec::new();
+        let mut blocks = Vec::new();
         let mut bytes = 0;
-        for (block, positions) in matches.by_block() {
-            let json = &blocks[block].json;
+        for (index, positions) in matches.by_block() {
+            let (block, is_removed) = block(index);
             let first = runs.len();
-            for position in positions {
+            for place in 0..positions.len() {
                 checker.count(1)?;
+                let position = match is_removed {
+                    true => positions[positions.len() - 1 - place],
+                    false => positions[place],
+                };
                 // Postings and JSON are made from the same receipts, and the encoder checked that
                 // byte offsets fit in 32 bits.
-                let range = json.log_range(*position as usize);
+                let range = block.json.log_range(position as usize);
                 debug_assert!(range.is_some(), "no JSON of log {position}");
                 let Some(Range { start, end }) = range else {
                     continue;
                 };
                 let (start, end) = (start as u32, end as u32);
                 match runs[first..].last_mut() {
+                    _ if is_removed => runs.push(Run {
+                        start,
+                        end: end - LOG_ADDED.len() as u32,
+                    }),
                     // Logs of one receipt are one comma apart, logs of two receipts further apart.
                     Some(run) if run.end + 1 == start => run.end = end,
                     _ => runs.push(Run { start, end }),
                 }
             }
             if runs.len() > first {
-                bytes += runs[first..].iter().map(|run| run.len()).sum::<usize>();
-                receipts.push((json.receipts(), runs.len()));
+                let added = &runs[first..];
+                bytes += added.iter().map(|run| run.len()).sum::<usize>();
+                bytes += usize::from(is_removed) * added.len() * LOG_REMOVED.len();
+                blocks.push(RunsOfBlock {
+                    receipts: block.json.receipts(),
+                    end: runs.len(),
+                    is_removed,
+                });
             }
         }
         runs.shrink_to_fit();
@@ -128,11 +162,12 @@ impl FoundLogs {
             count: matches.len(),
             array: LogArray {
                 runs,
-                blocks: receipts,
+                blocks,
                 run: 0,
                 taken: 0,
                 block: 0,
                 is_begun: false,
+                follows_removed: false,
                 left: brackets + commas + bytes,
             },
         })
@@ -158,7 +193,7 @@ impl LogArray {
     /// The rest of the run to take next.
     fn rest(&self) -> Option<(&Bytes, Range<usize>)> {
         let run = self.runs.get(self.run)?;
-        let receipts = &self.blocks[self.block].0;
+        let receipts = &self.blocks[self.block].receipts;
         Some((receipts, run.start as usize + self.taken..run.end as usize))
     }
 
@@ -172,10 +207,27 @@ impl LogArray {
             .is_some_and(|run| self.taken == run.len())
         {
             (self.run, self.taken) = (self.run + 1, 0);
-            if self.run == self.blocks[self.block].1 && self.run < self.runs.len() {
+            let block = &self.blocks[self.block];
+            self.follows_removed = block.is_removed;
+            if self.run == block.end && self.run < self.runs.len() {
                 self.block += 1;
             }
         }
+    }
+
+    /// The text before the run to take next, or after the last one: the end of a removed log, and a
+    /// bracket or a comma.
+    fn text_before(&self) -> [&'static [u8]; 2] {
+        let end_of_log = match self.follows_removed {
+            true => LOG_REMOVED,
+            false => b"",
+        };
+        let mark: &[u8] = match self.run {
+            0 => b"[",
+            run if run == self.runs.len() => b"]",
+            _ => b",",
+        };
+        [end_of_log, mark]
     }
 
     /// Copies the next bytes, up to `max` of them or to a run that is long enough for a slice of
@@ -183,14 +235,15 @@ impl LogArray {
     fn copy(&mut self, max: usize) -> Bytes {
         let mut copied = Vec::with_capacity(max.min(self.left));
         while copied.len() < max && self.left > 0 {
-            // A bracket or a comma precedes every run, and a bracket follows the last.
             if self.taken == 0 && !self.is_begun {
-                copied.push(match self.run {
-                    0 => b'[',
-                    run if run == self.runs.len() => b']',
-                    _ => b',',
-                });
-                self.left -= 1;
+                let text = self.text_before();
+                let len = text.iter().map(|part| part.len()).sum::<usize>();
+                // It is shorter than the shortest piece that may be asked for.
+                if copied.len() + len > max {
+                    break;
+                }
+                text.iter().for_each(|part| copied.extend_from_slice(part));
+                self.left -= len;
                 self.is_begun = true;
                 continue;
             }

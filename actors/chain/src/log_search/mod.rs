@@ -7,6 +7,7 @@
 //! | [`LogPostings`] | one block's logs by address, by topic at a position, and by both |
 //! | [`FilterIndex`] | many filters: which of them a log matches |
 //! | [`search`] | counts the matches of a filter in many blocks, up to a limit |
+//! | [`search_changes`] | finds the matches in blocks that were reverted and applied |
 //! | [`BlockSearch`] | finds the matches of a filter in single blocks |
 //! | [`FoundLogs`] | counted matches, and their JSON array |
 //! | [`Cancellation`] | stops a running search within a millisecond |
@@ -28,4 +29,4 @@ pub use filter::LogFilter;
 pub use filter_index::{FilterId, FilterIndex};
 pub use found_logs::FoundLogs;
 pub use postings::LogPostings;
-pub use search::{BlockSearch, search};
+pub use search::{BlockSearch, ChangedBlock, FoundChanges, search, search_changes};

@@ -41,7 +41,66 @@ pub fn search(
             matches.end_block(index);
         }
     }
-    FoundLogs::new(blocks, &matches, &mut checker)
+    FoundLogs::new(|index| (&*blocks[index], false), &matches, &mut checker)
+}
+
+/// A block that a reader has to learn of.
+#[derive(Clone, Debug)]
+pub struct ChangedBlock {
+    /// The block.
+    pub block: Arc<Block>,
+    /// Whether it was reverted, so that its logs are removed.
+    pub is_reverted: bool,
+}
+
+/// Matching logs of changed blocks, and how many of the blocks were searched.
+#[derive(Debug)]
+pub struct FoundChanges {
+    /// The logs, in the order of the blocks. Those of a reverted block have `removed: true` and come
+    /// newest first.
+    pub logs: FoundLogs,
+    /// The number of blocks that have all their matches in `logs`.
+    pub blocks: usize,
+}
+
+/// Finds the matches in changed blocks, in their order, as [`search`] does. It stops before the
+/// block by which there would be more than `limit` matches, but never at the first one that has
+/// any: a reader that goes on where this stopped comes to the end.
+///
+/// # Errors
+/// [`SearchError::Cancelled`].
+pub fn search_changes(
+    changes: &[ChangedBlock],
+    filter: &LogFilter,
+    limit: usize,
+    cancel: &Cancellation,
+) -> Result<FoundChanges, SearchError> {
+    let mut checker = CancelChecker::begin(cancel)?;
+    let mut matches = Matches::default();
+    let mut blocks = changes.len();
+    if let Some(terms) = FilterTerms::new(filter, &mut checker)? {
+        let query = Query::new(&terms);
+        let mut matcher = Matcher::new(&query, limit);
+        for (index, change) in changes.iter().enumerate() {
+            matcher.limit = match matches.len() {
+                0 => usize::MAX,
+                _ => limit,
+            };
+            let postings = &change.block.postings;
+            if !matcher.add_matches(postings, &mut matches.positions, &mut checker)? {
+                matches.undo_block();
+                blocks = index;
+                break;
+            }
+            matches.end_block(index);
+        }
+    }
+    let block = |index: usize| {
+        let change: &ChangedBlock = &changes[index];
+        (&*change.block, change.is_reverted)
+    };
+    let logs = FoundLogs::new(block, &matches, &mut checker)?;
+    Ok(FoundChanges { logs, blocks })
 }
 
 /// One filter, for searches of single blocks.
@@ -117,7 +176,7 @@ impl<'a> Matcher<'a> {
         if !self.find_conditions(postings, checker)? {
             return Ok(true);
         }
-        let room = self.limit - positions.len();
+        let room = self.limit.saturating_sub(positions.len());
         let Some(rarest) = (0..self.conditions.len()).min_by_key(|at| self.conditions[*at].logs)
         else {
             if postings.len() <= room {

@@ -27,6 +27,24 @@ pub enum CursorStep {
     Apply(Arc<Block>),
 }
 
+impl CursorStep {
+    /// The block that is reverted or applied.
+    #[must_use]
+    pub const fn block(&self) -> &Arc<Block> {
+        let (Self::Revert(block) | Self::Apply(block)) = self;
+        block
+    }
+
+    /// The cursor after this step.
+    #[must_use]
+    pub fn end(&self) -> Cursor {
+        match self {
+            Self::Revert(block) => Cursor::before(block),
+            Self::Apply(block) => Cursor::after(block),
+        }
+    }
+}
+
 /// A block between the cursor and the head is no longer held: the reader has to start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the blocks from block {number} to the head are no longer held")]
@@ -52,6 +70,12 @@ impl Cursor {
             number: block.number().saturating_sub(1),
             hash: block.header.parent_hash,
         }
+    }
+
+    /// Number of the block at the cursor.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether the cursor is at the head of the snapshot.
