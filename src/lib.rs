@@ -33,6 +33,7 @@
 //! | `connections` | notices clients that leave or are too slow; decides whose connection goes when slots run out; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
+//! | [`filters`] | filters of all keys: where in the chain each continues; the time is passed in | `crate::ws`, `crate::http`, `actix`, `serde_json` |
 //! | [`rpc`] | envelope, parameters, registry, dispatcher, methods, error codes | `actix_web`, `actix_http`, `crate::http`, `crate::config`, `crate::ws`, `crate::subscriptions` |
 //! | [`access`] | keys and tenants in force: who is let in, to what, and how much; the time is passed in | `actix`, `crate::http`, `crate::rpc`, `Instant::now`, `SystemTime` |
 //! | [`tenants`] | the store of tenants and keys, commands on them, what they use | `actix_web`, `crate::http`, `crate::config`, `crate::ws` |
@@ -67,8 +68,8 @@
 //! | serde_json | what clients send (`rpc`, `access::token`), the OpenRPC document (`rpc::openrpc`), the API of administration (`admin::api`), genesis.json and the files of `nearhead_actors::data_folder`; blocks are written by hand, once, when they are made |
 //! | alloy-primitives, alloy-rlp, alloy-trie | the pure package; primitives everywhere; the account type of the trie in `nearhead_actors::messages` and `proof_actor` |
 //! | crossbeam | channels between threads that are not async: ticks and the stop signal of a source (`source`, `feed`) |
-//! | dashmap | the trie's nodes by hash: read by all workers while a block is written |
-//! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); what other threads want to be ended (`connections::evictions`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
+//! | dashmap | the trie's nodes by hash: read by all workers while a block is written; filters by their id (`filters`) |
+//! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); a filter's place (`filters`); what other threads want to be ended (`connections::evictions`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
@@ -86,6 +87,7 @@ mod connections;
 mod docs_tests;
 pub mod export;
 mod feed;
+pub mod filters;
 pub mod http;
 pub mod limits;
 mod listeners;

@@ -248,6 +248,27 @@ pub(crate) const FILTER_VALUES_MAX: usize = 5_000;
 /// Positions of a log filter's topics: a log has no more (EVM: LOG0 to LOG4).
 pub(crate) const TOPICS_MAX: usize = 4;
 
+/// How long a filter is kept that nobody asks about, as in geth. Clients ask every few seconds.
+pub(crate) const FILTER_LIFETIME: Duration = Duration::from_secs(300);
+
+/// How often filters are looked for that nobody asks about, or whose key lets nobody in any more:
+/// each time, all filters are read, some 100 ns each.
+pub(crate) const FILTER_WATCH_EVERY: Duration = Duration::from_secs(10);
+
+/// Filters of one tenant: each takes some 500 bytes. A page that is closed leaves its filters
+/// behind for `FILTER_LIFETIME`, so that a site may open some 30 pages a second.
+pub(crate) const FILTERS_PER_TENANT_MAX: usize = 10_000;
+
+/// Addresses and topics in all filters of one tenant: as many as in 20 of the largest filters. Each
+/// takes up to 64 bytes.
+pub(crate) const VALUES_OF_FILTERS_PER_TENANT_MAX: usize = 100_000;
+
+/// Filters of all tenants: some 50 MB.
+pub(crate) const FILTERS_MAX: usize = 100_000;
+
+/// Addresses and topics in all filters of all tenants: some 64 MB.
+pub(crate) const VALUES_OF_FILTERS_MAX: usize = 1_000_000;
+
 /// Keys of one eth_getProof, and slots of one eth_getStorageValues: some 10 ms of work.
 pub(crate) const STORAGE_KEYS_MAX: usize = 1_024;
 

@@ -247,8 +247,8 @@ pub struct FindLogs {
     pub cancel: Cancellation,
 }
 
-/// To the log query actor: the logs that match in blocks that were reverted and applied. Measured by
-/// look-ups.
+/// To the log query actor: the logs that match in blocks that were reverted and applied. Measured
+/// by look-ups.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<LogChanges>")]
 pub struct FindLogChanges {

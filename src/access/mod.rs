@@ -22,6 +22,8 @@
 //! | `grant` | the right of one request or session to be answered |
 //! | `local_only` | what serves this machine alone, against pages of other sites |
 //! | `session_caps` | open sessions, in all and of each tenant |
+//! | `filter_caps` | open filters, in all and of each tenant |
+//! | `filter_counts` | what they are counted by |
 //! | `shared_count` | a count that is bounded and shared |
 //! | `simulation` | tests: random sequences of all that is done, against a plain model |
 //! | `scene`, `issuer` | tests: keys in force, and tokens that are signed |
@@ -32,6 +34,8 @@ mod caller;
 mod configured;
 mod configured_keys;
 mod digests;
+mod filter_caps;
+mod filter_counts;
 mod grant;
 mod guess_throttle;
 #[cfg(test)]
@@ -58,6 +62,7 @@ pub use active_key::ActiveKey;
 pub(crate) use caller::{Caller, network_of};
 pub use configured::ConfiguredKey;
 pub use configured_keys::ConfiguredKeys;
+pub(crate) use filter_caps::{FilterCaps, FilterPermit, TooManyFilters};
 pub(crate) use grant::{Admitted, Grant, Refused, SubscriptionPermit};
 pub use guess_throttle::GuessThrottle;
 pub(crate) use last_key::LastKey;

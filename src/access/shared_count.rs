@@ -1,4 +1,4 @@
-//! A count that is bounded and shared: of open sessions, or of their subscriptions.
+//! A count that is bounded and shared: of open sessions, of their subscriptions, or of filters.
 
 use std::sync::{
     Arc,
@@ -12,11 +12,19 @@ pub(crate) struct SharedCount(Arc<AtomicUsize>);
 impl SharedCount {
     /// Counts one more, unless there are `most` already.
     pub(crate) fn take(&self, most: usize) -> Option<Counted> {
-        let one_more = |count: usize| (count < most).then_some(count + 1);
+        self.take_many(1, most)
+    }
+
+    /// Counts this many more, unless there would be more than `most`.
+    pub(super) fn take_many(&self, taken: usize, most: usize) -> Option<Counted> {
+        let more = |count: usize| count.checked_add(taken).filter(|count| *count <= most);
         self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .ok()?;
-        Some(Counted(self.clone()))
+        Some(Counted {
+            count: self.clone(),
+            taken,
+        })
     }
 
     /// How many there are.
@@ -25,12 +33,15 @@ impl SharedCount {
     }
 }
 
-/// One in a count, until it is dropped.
+/// One or more in a count, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted(SharedCount);
+pub(crate) struct Counted {
+    count: SharedCount,
+    taken: usize,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.count.0.fetch_sub(self.taken, Ordering::Relaxed);
     }
 }

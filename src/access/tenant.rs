@@ -9,7 +9,7 @@ use nearhead_tenants::{
     limits::{Quota, TenantLimits},
 };
 
-use super::{meter::Meter, shared_count::SharedCount};
+use super::{filter_counts::FilterCounts, meter::Meter, shared_count::SharedCount};
 
 /// A set of methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Tenant {
     pub(super) open_sessions: SharedCount,
     /// Its subscriptions.
     pub(crate) subscriptions: SharedCount,
+    /// Its filters.
+    pub(super) filters: FilterCounts,
     /// What its reads may cause at upstreams.
     pub(crate) call_budget: CallBudget,
 }
@@ -97,10 +99,10 @@ pub(super) struct TenantSpec<'a> {
 }
 
 impl Tenant {
-    /// The tenant at `now`. If it was in force `before`, it keeps its sessions and the state that
-    /// its reads wait for, and its buckets if its quota is the same. Under another one it starts
-    /// with full buckets, so that a debt under a high rate does not lock it out for minutes under a
-    /// low one. The units of the day are kept in any case.
+    /// The tenant at `now`. If it was in force `before`, it keeps its sessions, its filters, the
+    /// state that its reads wait for, and its buckets if its quota is the same. Under another one
+    /// it starts with full buckets, so that a debt under a high rate does not lock it out for
+    /// minutes under a low one. The units of the day are kept in any case.
     pub(super) fn new(spec: TenantSpec<'_>, before: Option<&Self>, now: UnixMillis) -> Self {
         let TenantSpec {
             id,
@@ -111,8 +113,12 @@ impl Tenant {
         } = spec;
         let limits = service.with(own);
         let subscriptions_max = own.subscriptions.map(|most| most as usize);
-        let (open_sessions, subscriptions) = match before {
-            Some(before) => (before.open_sessions.clone(), before.subscriptions.clone()),
+        let (open_sessions, subscriptions, filters) = match before {
+            Some(before) => (
+                before.open_sessions.clone(),
+                before.subscriptions.clone(),
+                before.filters.clone(),
+            ),
             None => Default::default(),
         };
         Self {
@@ -128,6 +134,7 @@ impl Tenant {
             ),
             open_sessions,
             subscriptions,
+            filters,
             call_budget: match before {
                 Some(before) => before
                     .call_budget

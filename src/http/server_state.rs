@@ -13,6 +13,7 @@ use nearhead_actors::{
 use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
     access::{Access, GuessThrottle, SessionCaps},
+    filters::Filters,
     limits::{self, CallLimits},
     metrics::Metrics,
     rpc::Dispatcher,
@@ -32,6 +33,8 @@ pub struct ServerState {
     pub tenant_store: StoreState,
     /// The permits, the pool and the source of state, shared by all workers.
     pub reads: ReadResources,
+    /// The filters of all keys.
+    pub filters: Filters,
     /// The OpenRPC document.
     pub openrpc: Bytes,
     /// All metrics.
@@ -56,6 +59,7 @@ impl ServerState {
             usage,
             logs_deadline: self.settings.logs_deadline,
             calls: self.settings.calls,
+            filters: self.filters.clone(),
             openrpc: self.openrpc.clone(),
         }
     }

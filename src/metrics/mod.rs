@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
+//! | `filters` | those of filters |
 //! | `listener` | those of the connections of one listener |
 //! | `state` | those of state from nodes |
 //! | `memory` | those of memory, also of replies that are not taken yet |
@@ -13,6 +14,7 @@
 //! | `traffic` | sums of them, for the overview |
 
 mod exporter;
+mod filters;
 mod listener;
 mod memory;
 mod newest_page;
@@ -38,12 +40,14 @@ use prometheus::{
 
 use self::{
     exporter::{Exporter, gauge},
+    filters::FilterMetrics,
     listener::ListenersMetrics,
     memory::MemoryMetrics,
     newest_page::NewestPage,
     state::StateMetrics,
 };
 pub(crate) use self::{
+    filters::{ForgottenReason, OpenFilter},
     listener::{EvictionReason, ListenerKind, ListenerMetrics},
     outcome::Outcome,
     traffic::{NodeCounts, Traffic},
@@ -87,6 +91,7 @@ pub struct Metrics {
     /// `nearhead_fanout_seconds`: time until one change of the head is in the outbox of every
     /// session of a worker; sending is not included.
     pub(crate) fanout: Histogram,
+    pub(crate) filters: FilterMetrics,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
     pub(crate) slow_clients: IntCounter,
@@ -221,6 +226,7 @@ impl Metrics {
                 "Time that a worker takes to pass one change of the head to all its sessions",
                 &FANOUT_SECONDS,
             )?,
+            filters: FilterMetrics::new(&exporter)?,
             slow_clients: exporter.counter(
                 "nearhead_slow_clients_total",
                 "Connections closed because the client took too long to send or to read",

@@ -9,6 +9,7 @@ use nearhead_chain::{json::Json, window::Snapshot};
 use super::{contracts::ContractCheck, error::RpcError, request_session::RequestSession};
 use crate::{
     access::{ActiveKey, MethodSet},
+    filters::{Advances, Filters},
     limits::CallLimits,
 };
 
@@ -29,6 +30,10 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) logs_deadline: Duration,
     /// The limits of one call of a contract.
     pub(crate) calls: CallLimits,
+    /// The filters of all keys.
+    pub(crate) filters: &'a Filters,
+    /// What the answers have taken from filters.
+    pub(crate) advances: Advances,
     /// Largest result, in bytes, that is built whole; a larger one is built while it is sent.
     pub(crate) built_max: usize,
     /// The OpenRPC document.

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     access::{ActiveKey, Exceeded, MethodSet, Now},
+    filters::{Advances, Filters},
     limits::{
         BATCH_REPLY_BYTES_MAX, BUILT_RESULT_BYTES_MAX, CHARGED_BATCH_STEP, CallLimits,
         JOINED_ITEM_BYTES_MAX,
@@ -53,6 +54,8 @@ pub struct Dispatcher {
     pub logs_deadline: Duration,
     /// The limits of one call of a contract.
     pub calls: CallLimits,
+    /// The filters of all keys.
+    pub filters: Filters,
     /// The OpenRPC document.
     pub openrpc: Bytes,
 }
@@ -187,6 +190,8 @@ impl Dispatcher {
             logs_deadline: self.logs_deadline,
             calls: self.calls,
             openrpc: &self.openrpc,
+            filters: &self.filters,
+            advances: Advances::default(),
             built_max: match envelope {
                 Envelope::Batch(_) => JOINED_ITEM_BYTES_MAX,
                 _ => BUILT_RESULT_BYTES_MAX,
@@ -374,6 +379,7 @@ impl Dispatcher {
                 units += price;
                 continue;
             }
+            let advances = context.advances.len();
             let (result, call_units) = self.call(context, method, &call, item_received).await;
             // Also for a result that is too large for the rest of the batch: it was computed.
             units += call_units;
@@ -383,6 +389,7 @@ impl Dispatcher {
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
                         || writer.held() + json.held() > held_max;
                     if is_full {
+                        context.advances.take_back(advances);
                         writer.error(id, &RpcError::ResponseTooLarge);
                     } else if writer.result(id, json, len).is_err() {
                         let error = RpcError::Internal;
@@ -400,9 +407,8 @@ impl Dispatcher {
         Answer::ok("batch", units, json).holding(charge, None)
     }
 
-    /// Runs a request without an id if it has an effect, and returns its units. Only
-    /// eth_unsubscribe has one: eth_subscribe would start a subscription whose id the client never
-    /// learns.
+    /// Runs a request without an id if it has an effect, and returns its units. Two methods
+    /// have one: eth_subscribe and eth_newFilter would make what the client never learns the id of.
     async fn handle_notification(
         &self,
         context: &RequestContext<'_>,
@@ -410,7 +416,7 @@ impl Dispatcher {
         call: &Call<'_>,
         received: Received,
     ) -> u64 {
-        if call.method != "eth_unsubscribe" {
+        if !["eth_unsubscribe", "eth_uninstallFilter"].contains(&&*call.method) {
             let outcome = Outcome::Ok;
             self.count(context.key, None, outcome, MINIMUM_UNITS, received, 0);
             return MINIMUM_UNITS;

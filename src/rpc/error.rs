@@ -12,6 +12,7 @@ use nearhead_tenants::allowlists::ListKind;
 
 use crate::{
     access::{Exceeded, NotLocal, QuotaKind, Refused, TokenError},
+    filters::FilterError,
     metrics::Outcome,
 };
 
@@ -120,6 +121,8 @@ pub enum RpcError {
         /// Its hash.
         hash: B256,
     },
+    /// A filter has no answer, or was not made.
+    Filter(FilterError),
     /// The key is missing, unknown, expired or revoked; the client does not learn which.
     UnknownKey,
     /// The secret beside the key is missing or wrong.
@@ -176,6 +179,12 @@ impl From<CallError> for RpcError {
             }
             error => Self::Call(error),
         }
+    }
+}
+
+impl From<FilterError> for RpcError {
+    fn from(error: FilterError) -> Self {
+        Self::Filter(error)
     }
 }
 
@@ -252,6 +261,9 @@ impl RpcError {
             | Self::TooManySubscriptionsOfTenant { .. }
             | Self::TooManyFilterValues { .. }
             | Self::UnknownLogsBlock => -32000,
+            // https://github.com/ethereum/go-ethereum/blob/v1.17.4/eth/filters/api.go:
+            // errFilterNotFound; viem makes another filter on this code
+            Self::Filter(error) if !matches!(error, FilterError::Behind { .. }) => -32000,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::UnknownKey
             | Self::WrongSecret
@@ -281,7 +293,7 @@ impl RpcError {
             // unknown block
             Self::UnknownBlockTag => -39001,
             // https://github.com/ethereum/execution-apis/blob/main/src/eth/filter.yaml and EIP-4444
-            Self::PrunedHistory | Self::ResumeLost { .. } => 4444,
+            Self::PrunedHistory | Self::ResumeLost { .. } | Self::Filter(_) => 4444,
         }
     }
 
@@ -348,6 +360,7 @@ impl RpcError {
                 return format!("{what}, at most {most} a session").into();
             }
             Self::ResumeLost { .. } => "the block to resume from is not held any more",
+            Self::Filter(error) => return error.to_string().into(),
             Self::UnknownKey => "invalid project id",
             Self::WrongSecret => "invalid project secret",
             Self::TooManyGuesses { .. } => {
@@ -411,6 +424,7 @@ impl RpcError {
             | Self::TooManySubscriptionsOfTenant { .. }
             | Self::TooManyFilterValues { .. }
             | Self::ResumeLost { .. }
+            | Self::Filter(_)
             | Self::ResponseTooLarge => Outcome::Invalid,
             Self::QuotaExceeded(_)
             | Self::UnknownKey

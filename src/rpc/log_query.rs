@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use alloy_primitives::{Address, B256};
 use nearhead_actors::messages::LogRange;
 use nearhead_chain::{
+    block::Block,
     log_search::LogFilter,
     window::{BlockNumberOrTag, BlockTag, Snapshot},
 };
@@ -76,6 +77,46 @@ impl LogQuery {
 }
 
 impl LogBlocks {
+    /// Checks that a filter may ask again and again for the logs of these blocks, as geth does.
+    pub(crate) fn check_filter(&self) -> Result<(), RpcError> {
+        use BlockNumberOrTag::{Number, Tag};
+        use BlockTag::{Earliest, Latest, Pending};
+        match *self {
+            Self::Hash(_) => Ok(()),
+            Self::Range {
+                from: Tag(Pending), ..
+            }
+            | Self::Range {
+                to: Tag(Pending), ..
+            } => Err(invalid("pending logs are not supported")),
+            Self::Range {
+                from: Number(from),
+                to: Number(to),
+            } if from > to => Err(invalid(BAD_RANGE)),
+            Self::Range {
+                from: Number(_) | Tag(Earliest),
+                to: Number(_),
+            }
+            | Self::Range {
+                to: Tag(Latest), ..
+            } => Ok(()),
+            Self::Range { .. } => Err(invalid(BAD_RANGE)),
+        }
+    }
+
+    /// Whether the logs of a block that becomes canonical, or is reverted, are asked for. A tag is
+    /// a bound in the past.
+    pub(crate) fn has(&self, block: &Block) -> bool {
+        match *self {
+            Self::Hash(hash) => block.hash == hash,
+            Self::Range { from, to } => {
+                let number = block.number();
+                let begins = !matches!(from, BlockNumberOrTag::Number(from) if number < from);
+                begins && !matches!(to, BlockNumberOrTag::Number(to) if number > to)
+            }
+        }
+    }
+
     /// The blocks in the snapshot, or `None` if no log can match: a pending block has none.
     pub(crate) fn resolve(&self, snapshot: &Snapshot) -> Result<Option<LogRange>, RpcError> {
         let (from, to) = match *self {
@@ -85,7 +126,7 @@ impl LogBlocks {
         if let (BlockNumberOrTag::Number(from), BlockNumberOrTag::Number(to)) = (from, to)
             && from > to
         {
-            return Err(invalid("invalid block range params"));
+            return Err(invalid(BAD_RANGE));
         }
         if let BlockNumberOrTag::Number(from) = from
             && from < snapshot.oldest()
@@ -104,7 +145,7 @@ impl LogBlocks {
         };
         let (from, to) = (number(from)?, number(to)?);
         if from > to {
-            return Err(invalid("invalid block range params"));
+            return Err(invalid(BAD_RANGE));
         }
         if to > snapshot.head().number() {
             return Err(invalid("block range extends beyond current head block"));
@@ -112,6 +153,8 @@ impl LogBlocks {
         Ok(Some(LogRange::Numbers { from, to }))
     }
 }
+
+const BAD_RANGE: &str = "invalid block range params";
 
 /// Refuses a filter of more than [`FILTER_VALUES_MAX`] addresses and topics.
 pub(crate) fn check_value_count(filter: &LogFilter) -> Result<(), RpcError> {

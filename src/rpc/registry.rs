@@ -8,7 +8,7 @@ use nearhead_actors::admission::CostClass;
 use super::{
     context::{MethodResult, RequestContext},
     contracts::ContractRule,
-    methods::{blocks, calls, companion, fees, logs, raw, state, subscribe},
+    methods::{blocks, calls, companion, fees, filters, logs, raw, state, subscribe},
     params::Params,
 };
 use crate::access::MethodSet;
@@ -59,7 +59,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 44] = [
+pub static METHODS: [Method; 49] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -89,6 +89,8 @@ pub static METHODS: [Method; 44] = [
     method!(Companion Cheap Allowed 1 "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),
     method!(Companion Cheap Allowed 1 "eth_getBlockTransactionCountByNumber" => blocks::get_block_transaction_count_by_number),
     method!(Companion Cheap Checked 1 "eth_getCode" => state::get_code),
+    method!(Companion Measured Checked 2 "eth_getFilterChanges" => filters::get_filter_changes),
+    method!(Companion Measured Checked 2 "eth_getFilterLogs" => filters::get_filter_logs),
     method!(Companion Measured Checked 1 "eth_getStorageValues" => state::get_storage_values),
     method!(Companion Cheap Allowed 1 "eth_getTransactionByBlockHashAndIndex" => blocks::get_transaction_by_block_hash_and_index),
     method!(Companion Cheap Allowed 1 "eth_getTransactionByHash" => blocks::get_transaction_by_hash),
@@ -97,8 +99,11 @@ pub static METHODS: [Method; 44] = [
     method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockHash" => blocks::get_uncle_count_by_block_hash),
     method!(Companion Cheap Allowed 1 "eth_getUncleCountByBlockNumber" => blocks::get_uncle_count_by_block_number),
     method!(Companion Cheap Allowed 1 "eth_maxPriorityFeePerGas" => fees::max_priority_fee_per_gas),
+    method!(Companion Cheap Allowed 1 "eth_newBlockFilter" => filters::new_block_filter),
+    method!(Companion Cheap Checked 1 "eth_newFilter" => filters::new_filter),
     method!(Companion Cheap Checked 1 "eth_subscribe" => subscribe::subscribe),
     method!(Companion Cheap Allowed 1 "eth_syncing" => companion::syncing),
+    method!(Companion Cheap Allowed 1 "eth_uninstallFilter" => filters::uninstall_filter),
     method!(Companion Cheap Allowed 1 "eth_unsubscribe" => subscribe::unsubscribe),
     method!(Companion Cheap Allowed 1 "net_listening" => companion::listening),
     method!(Companion Cheap Allowed 1 "net_version" => companion::network_version),

@@ -14,10 +14,12 @@ use super::{
 use crate::{
     access::ActiveKey,
     limits::{CHARGED_REPLY_BYTES_MIN, CHUNK_BYTES},
+    metrics::Outcome,
 };
 
 impl Dispatcher {
-    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it.
+    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it:
+    /// then filters give again what it has of them.
     pub(super) fn charge_reply(
         &self,
         context: &RequestContext<'_>,
@@ -36,7 +38,12 @@ impl Dispatcher {
         let permits = answer.permits.as_mut();
         let mut charge = permits.and_then(|permits| permits.reply.take());
         match self.charge(context.key, &mut charge, bytes) {
-            Ok(()) => answer.holding(charge, None),
+            Ok(()) => {
+                if answer.outcome == Outcome::Ok {
+                    context.advances.keep();
+                }
+                answer.holding(charge, None)
+            }
             Err(error) => self.refuse_answered(context.key, id, &error, answer.units, received),
         }
     }

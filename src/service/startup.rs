@@ -30,6 +30,7 @@ use crate::{
     config::{Config, SourceKind},
     connections::descriptors,
     feed::{Feed, FeedSetup, Upstreams},
+    filters::{FilterWatch, Filters},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
     limits::CallLimits,
     listeners::{Addresses, Servers, Sockets, besides_clients},
@@ -213,6 +214,8 @@ struct Serving {
     chain: Option<FollowedChain>,
     /// It ends with this.
     _memory: Rc<MemoryWatch>,
+    /// It ends with this.
+    _filters: Rc<FilterWatch>,
 }
 
 impl Serving {
@@ -242,6 +245,7 @@ impl Serving {
             metrics,
         );
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
+        let filters = FilterWatch::start(&state.filters, &state.access);
         let draining = Arc::clone(&state.readiness.draining);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.
@@ -254,6 +258,7 @@ impl Serving {
             draining,
             chain,
             _memory: memory,
+            _filters: filters,
         })
     }
 }
@@ -293,6 +298,7 @@ fn server_state(
         tenants: Some(tenants.actor.clone()),
         tenant_store: tenants.store.clone(),
         reads: ReadResources::start(config.pool_threads, reply_bytes, state),
+        filters: Filters::new(metrics.clone()),
         openrpc: rpc::document(),
         metrics,
         settings: ServerSettings {

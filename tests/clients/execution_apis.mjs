@@ -24,18 +24,20 @@ const ALLOWED = [
   [/StorageKeys: theirs alone accepts \["0x1",("0x1",?)+\]$/, 'the number of storage keys is bounded'],
   [/: ours alone accepts .*"(0X[0-9a-fA-F]*|0x[0-9a-fA-F]*[A-F][0-9a-fA-F]*)"/, 'geth takes upper case too'],
   [/: ours alone accepts "(?!0x)[0-9a-fA-F]*"$/, 'geth takes a storage key without the prefix'],
+  [/Filter identifier: ours alone accepts "/, 'a text that is no id is that of no filter, as in geth'],
   [/Block: ours alone accepts null$/, 'geth takes null for latest'],
   [/(StorageKeys|Filter): ours alone accepts .*null/, 'geth takes null for a value that is not given'],
   [/Block: ours alone accepts \{/, 'a block may be an object (EIP-1898), as in geth'],
   [/Filter: ours alone accepts .*"pending"/, 'a filter may name pending, whose logs are none'],
   [/rewardPercentiles: theirs alone accepts \[(-0\.1|100\.1)\]$/, 'a percentile is from 0 to 100'],
   [/Transaction: theirs alone accepts \{"(gas|value|maxFeePerGas)":"0x10+"\}$/, 'gas, prices and values have bounds'],
+  [/^the result of eth_getFilterChanges .* exactly one schema/, 'theirs has no array that is empty: it is of hashes and of logs'],
   // What one of them names.
   [/^ours alone names eth_(baseFee|blobBaseFee) result: null$/, 'there is none before London or Cancun, as in geth'],
   [/^ours alone names eth_config result\.current: null$/, 'no fork before Shanghai has a configuration, as in geth'],
   [/^ours alone names eth_config result\.\w+\.blobSchedule: null$/, 'there are no blobs before Cancun, as in geth'],
   [/^ours alone names .* Block(\.|: object|: null)/, 'a block may be an object (EIP-1898) or null, as in geth'],
-  [/^ours alone names eth_getLogs Filter\..*: null$/, 'geth takes null for a value that is not given'],
+  [/^ours alone names eth_(getLogs|newFilter) Filter\..*: null$/, 'geth takes null for a value that is not given'],
   [/^ours alone names .* Transaction\..*: null$/, 'geth takes null for a value that is not given'],
   [/^ours alone names .* Transaction\.data: string$/, 'the older name of input'],
   [/^ours alone names eth_getProof StorageKeys: null$/, 'geth takes null for no keys'],
@@ -44,7 +46,7 @@ const ALLOWED = [
   [/^theirs alone names .* Transaction\.type: string$/, 'the other members of a call say its type'],
   [/^theirs alone names .* Transaction\.(blobs|commitments|proofs)/, 'a call has the hashes of its blobs alone'],
   [/^theirs alone names eth_accounts result\[\]: string$/, 'nearhead has no accounts'],
-  [/^theirs alone names eth_getLogs result\[\]: string$/, 'hashes are what other kinds of filters find'],
+  [/^theirs alone names eth_(getLogs|getFilterLogs) result\[\]: string$/, 'hashes are what other kinds of filters find'],
 ]
 const used = new Set()
 const reported = new Set()

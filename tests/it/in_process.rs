@@ -11,6 +11,7 @@ use alloy_genesis::Genesis;
 use alloy_primitives::B256;
 use nearhead::{
     access::{Access, ActiveKey, ConfiguredKey, Now, ServiceLimits},
+    filters::Filters,
     limits::CallLimits,
     metrics::Metrics,
     rpc::{Dispatcher, method_names},
@@ -87,10 +88,12 @@ impl InProcess {
         let chain = importer.spec().clone().into();
         let arbiter = Arbiter::current();
         let (tracker, _) = HeadTracker::start(&arbiter, head.clone(), chain, Arc::clone(&first));
+        let metrics = Metrics::new(method_names()).unwrap();
         let dispatcher = Dispatcher {
             readiness: readiness(head, HeadAgeMax::Off),
             worker: Worker::start(&ReadResources::start(1, 1 << 30, None)),
-            metrics: Metrics::new(method_names()).unwrap(),
+            filters: Filters::new(metrics.clone()),
+            metrics,
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
             calls: CallLimits::default(),

@@ -8,6 +8,7 @@ use actix_web::{App, test};
 use nearhead::{
     access::{GuessThrottle, SessionCaps},
     admin,
+    filters::Filters,
     http::{ServerSettings, ServerState},
     metrics::Metrics,
     tenants::StoreState,
@@ -38,6 +39,7 @@ async fn ready(
         tenants: None,
         tenant_store: StoreState::default(),
         reads: ReadResources::start(1, 1 << 30, None),
+        filters: Filters::new(Metrics::new([]).unwrap()),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),

@@ -144,6 +144,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         tenants: None,
         tenant_store: StoreState::default(),
         reads: ReadResources::start(1, 1 << 30, None),
+        filters: system.dispatcher.filters.clone(),
         openrpc: nearhead::rpc::document(),
         metrics: Metrics::new(nearhead::rpc::method_names()).unwrap(),
         settings,

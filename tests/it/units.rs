@@ -9,11 +9,13 @@ use crate::harness::{Connection, Server, check, json as parse};
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
 
 /// The prices that differ from 1.
-const PRICES: [(&str, u64); 6] = [
+const PRICES: [(&str, u64); 8] = [
     ("eth_call", 3),
     ("eth_createAccessList", 6),
     ("eth_estimateGas", 6),
     ("eth_feeHistory", 2),
+    ("eth_getFilterChanges", 2),
+    ("eth_getFilterLogs", 2),
     ("eth_getLogs", 2),
     ("eth_getProof", 2),
 ];
@@ -61,6 +63,11 @@ fn calls() -> Vec<(Value, u64)> {
         (call("eth_getProof", json!([TOKEN, keys(9), "0xffff"])), 9),
         (call("eth_getLogs", json!([])), 0),
         (call("eth_subscribe", json!(["newHeads"])), 0),
+        (call("eth_newFilter", json!([{}])), 0),
+        (call("eth_newBlockFilter", json!([])), 0),
+        (call("eth_getFilterChanges", json!(["0x1"])), 0),
+        (call("eth_getFilterLogs", json!(["0x1"])), 0),
+        (call("eth_uninstallFilter", json!(["0x1"])), 0),
         (call("eth_coinbase", json!([])), 0),
         (call("eth_call", json!([{"to": TOKEN}])), 0),
         (json!({"id": 1}), 0),

@@ -21,7 +21,10 @@ const PREFIX_CHARS: usize = 6;
 pub struct RandomFailed;
 
 /// Random bytes of the system.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], RandomFailed> {
+///
+/// # Errors
+/// The system gives none.
+pub fn random<const N: usize>() -> Result<[u8; N], RandomFailed> {
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)

@@ -36,6 +36,7 @@ fn dispatcher() -> Dispatcher {
         usage: UsageMeter::default(),
         logs_deadline: Duration::from_secs(1),
         calls: CallLimits::default(),
+        filters: Filters::new(Metrics::new([]).unwrap()),
         openrpc: Bytes::new(),
     }
 }

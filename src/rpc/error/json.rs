@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use nearhead_chain::call::CallError;
 
 use super::RpcError;
-use crate::access::{Exceeded, QuotaKind, TokenError};
+use crate::{
+    access::{Exceeded, QuotaKind, TokenError},
+    filters::FilterError,
+};
 
 impl RpcError {
     /// The error object: `{"code":…,"message":…}`, with `data` for the errors that have some.
@@ -59,6 +62,9 @@ impl RpcError {
                     out,
                     r#","data":{{"oldest":{{"number":"{number:#x}","hash":"{hash}"}}}}"#
                 );
+            }
+            Self::Filter(FilterError::Behind { from, to }) => {
+                let _ = write!(out, r#","data":{{"from":"{from:#x}","to":"{to:#x}"}}"#);
             }
             Self::Call(CallError::Reverted(data)) => {
                 let _ = write!(out, r#","data":"{data}""#);

@@ -78,6 +78,14 @@ fn every_error_is_written_as_an_object() {
         r#"{"code":-32005,"message":"project ID units of the day are used up, they are renewed at 00:00 UTC","data":{"backoff_seconds":1,"allowed_units_per_day":2}}"#,
     );
     check(
+        &RpcError::Filter(FilterError::Behind { from: 16, to: 300 }),
+        r#"{"code":4444,"message":"the filter missed blocks 16 to 300, it goes on after them","data":{"from":"0x10","to":"0x12c"}}"#,
+    );
+    check(
+        &RpcError::Filter(FilterError::NotFound),
+        r#"{"code":-32000,"message":"filter not found"}"#,
+    );
+    check(
         &RpcError::NotListed(ListKind::UserAgents),
         r#"{"code":-32002,"message":"the user agent is not on the allowlist of this project ID"}"#,
     );

@@ -18,9 +18,18 @@ use crate::{
 
 pub(crate) async fn get_logs(context: &RequestContext<'_>, mut params: Params<'_>) -> MethodResult {
     let deadline = Instant::now() + context.logs_deadline;
-    let LogQuery { blocks, filter } = params.required(LogQuery::read)?;
+    let query = params.required(LogQuery::read)?;
     params.finish()?;
-    context.contracts.filter(&filter)?;
+    context.contracts.filter(&query.filter)?;
+    find_logs(context, query, deadline).await
+}
+
+/// The logs that match, whose contracts were checked.
+pub(super) async fn find_logs(
+    context: &RequestContext<'_>,
+    LogQuery { blocks, filter }: LogQuery,
+    deadline: Instant,
+) -> MethodResult {
     let Some(range) = blocks.resolve(&context.snapshot)? else {
         return Ok(Json::fixed("[]"));
     };

@@ -51,6 +51,7 @@ const CALL: Parameter = Parameter::required("Transaction", "CallInput");
 const ACCOUNTS: Parameter = Parameter::optional("State overrides", "OptionalStateOverrides");
 const BY_HASH: Parameter = Parameter::required("Block hash", "HashInput");
 const BY_NUMBER: Parameter = Parameter::required("Block", "BlockNumberOrTag");
+const FILTER_ID: Parameter = Parameter::required("Filter identifier", "FilterIdInput");
 const HYDRATED: Parameter = Parameter::required("Hydrated transactions", "Boolean");
 const TRANSACTION_HASH: Parameter = Parameter::required("Transaction hash", "HashInput");
 const TRANSACTION_INDEX: Parameter = Parameter::required("Transaction index", "IndexInput");
@@ -60,6 +61,7 @@ const BLOCK: (&str, &str) = ("Block information", "BlockOrNull");
 const TRANSACTION: (&str, &str) = ("Transaction information", "TransactionOrNull");
 const UNCLE: (&str, &str) = ("Uncle information", "UncleOrNull");
 const TRANSACTION_COUNT: (&str, &str) = ("Transaction count", "QuantityOrNull");
+const NEW_FILTER: (&str, &str) = ("Filter identifier", "Quantity");
 const UNCLE_COUNT: (&str, &str) = ("Uncle count", "QuantityOrNull");
 
 const OF_HASH: &[Error] = &[Error::Limit, Error::Pruned];
@@ -199,6 +201,14 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_getCode",
         "Returns the code of an account.",
         &[ADDRESS, AT], ("Bytecode", "Data"), OF_STATE),
+    method("eth_getFilterChanges",
+        "Returns what a filter has found since the last answer: hashes of new blocks, or logs.",
+        &[FILTER_ID], ("Log objects", "FilterChanges"),
+        &[Error::QueryLimit, Error::FilterBehind, Error::UnknownFilter]),
+    method("eth_getFilterLogs",
+        "Returns the logs that match the filter of eth_newFilter now, as eth_getLogs does.",
+        &[FILTER_ID], ("Log objects", "Logs"),
+        &[Error::QueryLimit, Error::Pruned, Error::UnknownTag, Error::FilterWithoutLogs]),
     method("eth_getStorageValues",
         "Returns storage slots of several accounts.",
         &[Parameter::required("Requests", "StorageRequests"), AT],
@@ -224,6 +234,13 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_maxPriorityFeePerGas",
         "Returns the suggested priority fee, in wei per unit of gas.",
         &[], ("Max priority fee per gas", "Quantity"), OF_NOTHING),
+    method("eth_newBlockFilter",
+        "Makes a filter that finds the hashes of new blocks, and returns its id.",
+        &[], NEW_FILTER, &[Error::Limit, Error::FilterLimit]),
+    method("eth_newFilter",
+        "Makes a filter that finds the logs of new blocks, and those that are removed; returns its id.",
+        &[Parameter::required("Filter", "Filter")], NEW_FILTER,
+        &[Error::Limit, Error::FilterLimit]),
     method("eth_subscribe",
         "Subscribes a WebSocket session to new heads, logs or reorgs, and returns the id.",
         &[
@@ -236,6 +253,9 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_syncing",
         "Returns false, or the number of the head if it is stale.",
         &[], ("Syncing status", "Syncing"), OF_NOTHING),
+    method("eth_uninstallFilter",
+        "Removes a filter. Returns whether there was one.",
+        &[FILTER_ID], ("Success", "Boolean"), OF_NOTHING),
     method("eth_unsubscribe",
         "Ends a subscription of the session.",
         &[Parameter::required("Subscription ID", "SubscriptionIdInput")], ("Ended", "True"),

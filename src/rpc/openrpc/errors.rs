@@ -5,7 +5,7 @@ use alloy_primitives::Bytes;
 use nearhead_chain::call::CallError;
 use serde_json::{Map, Value, json};
 
-use crate::rpc::error::RpcError;
+use crate::{filters::FilterError, rpc::error::RpcError};
 
 /// An error of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +48,19 @@ pub(super) enum Error {
     SessionLimit,
     /// An unknown subscription.
     UnknownSubscription,
+    /// An unknown filter.
+    UnknownFilter,
+    /// A filter that has no logs, or none that are known.
+    FilterWithoutLogs,
+    /// A filter that missed blocks.
+    FilterBehind,
+    /// A limit of the tenant's filters.
+    FilterLimit,
 }
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -72,6 +80,10 @@ impl Error {
         Self::NeedsSession,
         Self::SessionLimit,
         Self::UnknownSubscription,
+        Self::UnknownFilter,
+        Self::FilterWithoutLogs,
+        Self::FilterBehind,
+        Self::FilterLimit,
     ];
 
     /// The errors of every method besides its own.
@@ -152,6 +164,24 @@ impl Error {
             Self::UnknownSubscription => (
                 RpcError::SubscriptionNotFound,
                 "the session has no subscription of this id",
+            ),
+            Self::UnknownFilter => (
+                FilterError::NotFound.into(),
+                "the key has no filter of this id, or nobody asked about it for 5 minutes",
+            ),
+            Self::FilterWithoutLogs => (
+                FilterError::NotFound.into(),
+                "the key has no filter of this id, it is one of blocks, or no held block has the \
+                 hash that it names",
+            ),
+            Self::FilterBehind => (
+                FilterError::Behind { from: 0, to: 0 }.into(),
+                "blocks that the filter has to go through are not held any more; it goes on after \
+                 the head",
+            ),
+            Self::FilterLimit => (
+                FilterError::NotFound.into(),
+                "the tenant has too many filters, or too many addresses and topics in them",
             ),
         }
     }

@@ -230,7 +230,8 @@ fn filters() -> Map<String, Value> {
             },
         ],
     });
-    named([("Filter", filter)])
+    let id = json!({"title": "id of a filter", "type": "string"});
+    named([("Filter", filter), ("FilterIdInput", id)])
 }
 
 fn subscriptions() -> Map<String, Value> {

@@ -75,6 +75,8 @@ pub(super) fn components() -> Map<String, Value> {
         ("Uncle", uncle()),
         ("Log", log()),
         ("Logs", list("Log")),
+        ("ChangedLog", changed_log()),
+        ("FilterChanges", filter_changes()),
         ("Receipt", receipt()),
         ("Receipts", list("Receipt")),
         ("RawReceipts", list("Data")),
@@ -347,6 +349,26 @@ fn transactions() -> Map<String, Value> {
 }
 
 fn log() -> Value {
+    log_members()
+        .and("removed", json!({"const": false}))
+        .object("log")
+}
+
+/// A log that a filter found: `removed` is true if its block was reverted.
+fn changed_log() -> Value {
+    log_members()
+        .and("removed", reference("Boolean"))
+        .object("log, or removed log")
+}
+
+fn filter_changes() -> Value {
+    json!({
+        "title": "hashes of blocks, or logs: first those that were removed",
+        "anyOf": [list("Hash"), list("ChangedLog")],
+    })
+}
+
+fn log_members() -> Members {
     Members::none()
         .with([
             ("address", "Address"),
@@ -358,9 +380,7 @@ fn log() -> Value {
             ("transactionHash", "Hash"),
             ("transactionIndex", "Quantity"),
         ])
-        .and("removed", json!({"const": false}))
         .and("topics", list("Hash"))
-        .object("log")
 }
 
 fn receipt() -> Value {

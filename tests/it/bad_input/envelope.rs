@@ -112,6 +112,7 @@ const UNKNOWN: &[&str] = &[
     "eth_chainId ",
     "eth_coinbase",
     "eth_sendRawTransaction",
+    "eth_newPendingTransactionFilter",
     "eth_getLogs\u{0}",
     "debug_traceBlock",
     "rpc.describe",

@@ -1,4 +1,4 @@
-//! The filter of eth_getLogs: every member, and the order of the checks.
+//! The filter of eth_getLogs and eth_newFilter: every member, and the order of the checks.
 
 use super::Row;
 
@@ -95,6 +95,8 @@ const BOTH: &str = "invalid argument 0: cannot specify both BlockHash and FromBl
 const RANGE: &str = "invalid block range params";
 const BEYOND: &str = "block range extends beyond current head block";
 
+const PENDING: &str = "pending logs are not supported";
+
 /// Well-formed filters that are refused: code and full message.
 const REFUSED: &[(&str, i32, &str)] = &[
     (r#"{"blockHash":"HEAD","fromBlock":"0x1"}"#, -32602, BOTH),
@@ -136,6 +138,22 @@ const REFUSED: &[(&str, i32, &str)] = &[
         -32000,
         "unknown block",
     ),
+];
+
+/// Well-formed filters that eth_newFilter refuses, with the message.
+const REFUSED_AS_NEW: &[(&str, &str)] = &[
+    (r#"{"blockHash":"HEAD","fromBlock":"0x1"}"#, BOTH),
+    (r#"{"fromBlock":"0x2","toBlock":"0x1"}"#, RANGE),
+    (r#"{"fromBlock":"latest","toBlock":"0x100"}"#, RANGE),
+    (r#"{"fromBlock":"safe","toBlock":"0x100"}"#, RANGE),
+    (r#"{"fromBlock":"latest","toBlock":"earliest"}"#, RANGE),
+    (r#"{"fromBlock":"0x0","toBlock":"finalized"}"#, RANGE),
+    (r#"{"fromBlock":"0x0","toBlock":"safe"}"#, RANGE),
+    (r#"{"toBlock":"0x100"}"#, RANGE),
+    (r#"{"fromBlock":"pending"}"#, PENDING),
+    (r#"{"toBlock":"pending"}"#, PENDING),
+    (r#"{"fromBlock":"pending","toBlock":"pending"}"#, PENDING),
+    (r#"{"fromBlock":"0x0","toBlock":"pending"}"#, PENDING),
 ];
 
 /// Filters that match no log.
@@ -197,6 +215,34 @@ pub(super) fn rows() -> Vec<Row> {
             .map(|filter| Row::answered("eth_getLogs", &filled(filter), "[]")),
     );
     rows.extend(bounds());
+    rows.extend(new_filters());
+    rows
+}
+
+/// What eth_newFilter refuses.
+fn new_filters() -> Vec<Row> {
+    let refused = |filter: &str, message: &str| {
+        Row::refused("eth_newFilter", &filled(filter), -32602, message)
+    };
+    let mut rows: Vec<Row> = MALFORMED
+        .iter()
+        .map(|(filter, reason)| refused(filter, &format!("invalid argument 0: {reason}")))
+        .collect();
+    let ranges = REFUSED_AS_NEW.iter();
+    rows.extend(ranges.map(|(filter, message)| refused(filter, message)));
+    let many = vec![r#""NOBODY""#; 5_001].join(",");
+    rows.push(refused(
+        &format!(r#"{{"address":[{many}]}}"#),
+        "query exceeds 5000 parameters",
+    ));
+    rows.push(refused(
+        &format!(r#"{{"address":[{many}],"toBlock":"0x1"}}"#),
+        RANGE,
+    ));
+    rows.push(refused(
+        r#"{"topics":[null,null,null,null,null]}"#,
+        "invalid argument 0: too many topics (want at most 4)",
+    ));
     rows
 }
 

@@ -100,11 +100,12 @@ fn run(rows: &[Row]) {
 }
 
 /// Why a request is refused that a JSON Schema cannot refuse.
-const BEYOND_SCHEMAS: [&str; 4] = [
+const BEYOND_SCHEMAS: [&str; 5] = [
     "invalid block range params",
     "block range extends beyond current head block",
     "query exceeds 5000 parameters",
     "too many slots",
+    "pending logs are not supported",
 ];
 
 /// The requests of the rows on parameters and filters, and whether the parameters are accepted. A

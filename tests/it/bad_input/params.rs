@@ -27,6 +27,8 @@ enum Kind {
     Percentiles,
     /// Filter of eth_getLogs: its members are the rows of filter.rs.
     Filter,
+    /// Id of a filter.
+    FilterId,
     /// Addresses and their slots.
     SlotMap,
     /// A call.
@@ -60,6 +62,7 @@ const POSITION: (Kind, &str) = (Kind::Position, r#""0x0""#);
 const KEYS: (Kind, &str) = (Kind::Keys, r#"["0x0"]"#);
 const PERCENTILES: (Kind, &str) = (Kind::Percentiles, "[50]");
 const FILTER: (Kind, &str) = (Kind::Filter, "{}");
+const FILTER_ID: (Kind, &str) = (Kind::FilterId, r#""0x1""#);
 const SLOT_MAP: (Kind, &str) = (
     Kind::SlotMap,
     r#"{"0x7dcd17433742f4c0ca53122ab541d0ba67fc27df":["0x0000000000000000000000000000000000000000000000000000000000000000"]}"#,
@@ -101,6 +104,11 @@ const METHODS: &[Method] = &[
     method("debug_getRawHeader", &[NUMBER], 1),
     method("debug_getRawReceipts", &[NUMBER], 1),
     method("debug_getRawTransaction", &[HASH], 1),
+    method("eth_newFilter", &[FILTER], 1),
+    method("eth_newBlockFilter", &[], 0),
+    method("eth_getFilterChanges", &[FILTER_ID], 1),
+    method("eth_getFilterLogs", &[FILTER_ID], 1),
+    method("eth_uninstallFilter", &[FILTER_ID], 1),
     method("eth_baseFee", &[], 0),
     method("eth_blobBaseFee", &[], 0),
     method(
@@ -223,6 +231,14 @@ const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
                 r#""0x0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dc""#,
                 HASH,
             ),
+        ],
+        // Any string may be an id: it is unknown then.
+        Kind::FilterId => &[
+            ("null", STRING),
+            ("1", STRING),
+            ("true", STRING),
+            ("{}", STRING),
+            (r#"["0x1"]"#, STRING),
         ],
         Kind::Boolean => &[
             ("null", BOOLEAN),
@@ -628,6 +644,13 @@ fn lenient() -> Vec<Row> {
         rows.push(Row::answered(method, &format!("[{absent},null]"), zero));
     }
     let unknown = format!(r#""0x{}""#, "0".repeat(64));
+    for id in ["0x1", "0x01", "0x", "", "1", "latest", "0xg", "0x+1", "ä"] {
+        let params = format!(r#"["{id}"]"#);
+        for method in ["eth_getFilterChanges", "eth_getFilterLogs"] {
+            rows.push(Row::refused(method, &params, -32000, "filter not found"));
+        }
+        rows.push(Row::answered("eth_uninstallFilter", &params, "false"));
+    }
     for (method, params) in [
         ("eth_getBlockByHash", format!("[{unknown},true]")),
         ("eth_getTransactionReceipt", format!("[{unknown}]")),

@@ -56,8 +56,8 @@ pub struct ChangedBlock {
 /// Matching logs of changed blocks, and how many of the blocks were searched.
 #[derive(Debug)]
 pub struct FoundChanges {
-    /// The logs, in the order of the blocks. Those of a reverted block have `removed: true` and come
-    /// newest first.
+    /// The logs, in the order of the blocks. Those of a reverted block have `removed: true` and
+    /// come newest first.
     pub logs: FoundLogs,
     /// The number of blocks that have all their matches in `logs`.
     pub blocks: usize,

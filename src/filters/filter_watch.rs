@@ -1,0 +1,34 @@
+//! Forgets filters that nobody asks about.
+
+use std::{
+    rc::Rc,
+    time::{Instant, SystemTime},
+};
+
+use super::filters::Filters;
+use crate::{access::Access, connections::every, limits::FILTER_WATCH_EVERY};
+
+/// Looks for filters to forget, from the thread that starts it, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct FilterWatch {
+    filters: Filters,
+    access: Access,
+}
+
+impl FilterWatch {
+    /// Starts the watch.
+    pub(crate) fn start(filters: &Filters, access: &Access) -> Rc<Self> {
+        let this = Rc::new(Self {
+            filters: filters.clone(),
+            access: access.clone(),
+        });
+        every(FILTER_WATCH_EVERY, Rc::downgrade(&this), Self::tick);
+        this
+    }
+
+    fn tick(&self) {
+        let now = SystemTime::now().into();
+        let has_key = |key| self.access.key(key, now).is_some();
+        self.filters.forget(has_key, Instant::now());
+    }
+}
