@@ -8,6 +8,7 @@
 //! `geth` and `conformance` compare with geth's and with the execution-apis vectors.
 
 mod fees;
+mod filters;
 mod model;
 mod tree;
 
@@ -24,6 +25,7 @@ use crate::{
     proofs,
     rng::Rng,
 };
+use filters::OpenFilters;
 use model::{Answer, Model, on_the_wire};
 use tree::{Account, Facts, Tree};
 
@@ -54,6 +56,7 @@ struct Walk<'a> {
     model: Model<'a>,
     system: InProcess,
     rng: Rng,
+    filters: OpenFilters<'a>,
     /// Number of compared answers, by method.
     asked: BTreeMap<&'static str, usize>,
 }
@@ -65,6 +68,7 @@ impl<'a> Walk<'a> {
             model: Model::new(tree),
             system: InProcess::start(&tree.genesis, EncodeOptions::default()),
             rng: Rng::new(seed),
+            filters: OpenFilters::default(),
             asked: BTreeMap::new(),
         };
         let mut path = Vec::new();
@@ -181,6 +185,7 @@ impl<'a> Walk<'a> {
         self.compare_by_number(number).await;
         self.compare_transaction(subject).await;
         self.compare_logs(subject).await;
+        self.compare_filters().await;
         self.compare_state(subject).await;
         self.compare_fees().await;
     }
