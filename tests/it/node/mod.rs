@@ -16,6 +16,7 @@
 //! | `switching` | several upstreams of which one suffices: the head goes on, and does not go back for another one |
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
 //! | `fields` | the lies cover every member of the upstreams' answers |
+//! | `filters` | filters over reorgs answer what geth's do |
 //! | `announcements` | lies in the heads that an upstream announces |
 //! | `data_folder` | what outlives the process: locks, other chains, damaged files |
 //! | `identity` | which chain is followed: agreed on, pinned, finalized by an earlier process |
@@ -40,6 +41,7 @@ mod exceptions;
 mod failures;
 mod fees;
 mod fields;
+mod filters;
 mod following;
 mod freshness;
 mod identity;
