@@ -35,8 +35,18 @@ export async function answer(over, calls, methods) {
   }
 }
 
-/** Runs `answers HTTP WS CALLS` or `follow WS` from the command line. */
-export async function run(client, { answers, follow }) {
+/** Reports the hashes that a filter of blocks gives, until the end. `changes` asks it. */
+export async function pollBlocks(changes, end) {
+  let ended = false
+  end.then(() => (ended = true))
+  while (!ended) {
+    for (const hash of await changes()) report('block', { value: hash })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+/** Runs `answers HTTP WS CALLS`, `follow WS` or `poll HTTP` from the command line. */
+export async function run(client, { answers, follow, poll }) {
   // An unhandled rejection fails the client.
   process.on('unhandledRejection', (error) => {
     throw error
@@ -46,11 +56,11 @@ export async function run(client, { answers, follow }) {
   if (mode === 'answers') {
     const [http, ws, calls] = rest
     await answers(http, ws, JSON.parse(readFileSync(calls, 'utf8')))
-  } else if (mode === 'follow') {
+  } else if (mode === 'follow' || (mode === 'poll' && poll)) {
     const end = new Promise((resolve) => process.once('SIGTERM', resolve))
-    await follow(rest[0], end)
+    await { follow, poll }[mode](rest[0], end)
   } else {
-    throw new Error('usage: answers HTTP WS CALLS, or follow WS')
+    throw new Error('usage: answers HTTP WS CALLS, follow WS, or poll HTTP')
   }
   report('end')
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createPublicClient, http, webSocket } from 'viem'
-import { answer, report, rpc, run } from './steps.mjs'
+import { answer, pollBlocks, report, rpc, run } from './steps.mjs'
 
 const { version } = JSON.parse(readFileSync(new URL('node_modules/viem/package.json', import.meta.url)))
 
@@ -77,6 +77,22 @@ async function follow(ws, end) {
   await close(client)
 }
 
+/** Over HTTP, viem asks filters. */
+async function poll(url, end) {
+  const client = createPublicClient({ transport: http(url), pollingInterval: 50 })
+  const onLogs = (logs) => logs.forEach((log) => report('log', { value: rpc(log) }))
+  const onError = (error) => {
+    throw error
+  }
+  report('subscribed', { to: 'logs', by: 'watchEvent' })
+  const unwatch = client.watchEvent({ onLogs, onError })
+  const filter = await client.createBlockFilter()
+  report('subscribed', { to: 'blocks', by: 'createBlockFilter' })
+  await pollBlocks(() => client.getFilterChanges({ filter }), end)
+  unwatch()
+  await client.uninstallFilter({ filter })
+}
+
 const close = async (client) => (await client.transport.getRpcClient()).close()
 
-await run(`viem ${version}`, { answers, follow })
+await run(`viem ${version}`, { answers, follow, poll })

@@ -133,9 +133,27 @@ async def receive(w3, kinds, held):
         report(kind, value=rpc(message["result"]))
 
 
+async def poll(http):
+    """Over HTTP, web3.py asks filters."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    w3 = Web3(HTTPProvider(http))
+    logs, blocks = w3.eth.filter({}), w3.eth.filter("latest")
+    for kind in ("logs", "blocks"):
+        report("subscribed", to=kind, by="filter")
+    while not ended.is_set():
+        for log in logs.get_new_entries():
+            report("log", value=rpc(log))
+        for block in blocks.get_new_entries():
+            report("block", value=rpc(block))
+        await asyncio.sleep(0.05)
+    for ended_filter in (logs, blocks):
+        assert w3.eth.uninstall_filter(ended_filter.filter_id)
+
+
 def main(mode, *arguments):
     report("client", value=f"web3.py {version('web3')}")
-    asyncio.run({"answers": answers, "follow": follow}[mode](*arguments))
+    asyncio.run({"answers": answers, "follow": follow, "poll": poll}[mode](*arguments))
     report("end")
 
 

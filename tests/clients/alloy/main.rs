@@ -1,6 +1,6 @@
 //! The alloy client: see ../README.md.
 
-use std::{env, fs};
+use std::{env, fs, time::Duration};
 
 use alloy_provider::{
     Provider, ProviderBuilder, RootProvider, WsConnect,
@@ -160,6 +160,35 @@ async fn follow(ws: &str) -> AnyResult<()> {
     Ok(())
 }
 
+/// Over HTTP, alloy asks filters. It has no function that removes those of its streams.
+async fn poll(http: &str) -> AnyResult<()> {
+    const INTERVAL: Duration = Duration::from_millis(50);
+    let mut terminated = signal(SignalKind::terminate())?;
+    let provider = RootProvider::<Ethereum>::new_http(http.parse()?);
+    report("subscribed", json!({ "to": "logs", "by": "watch_logs" }));
+    let mut logs = provider.watch_logs(&Filter::new()).await?;
+    logs.set_poll_interval(INTERVAL);
+    report(
+        "subscribed",
+        json!({ "to": "blocks", "by": "watch_blocks" }),
+    );
+    let mut blocks = provider.watch_blocks().await?;
+    blocks.set_poll_interval(INTERVAL);
+    let (mut logs, mut blocks) = (logs.into_stream(), blocks.into_stream());
+    loop {
+        tokio::select! {
+            Some(found) = logs.next() => {
+                found.iter().for_each(|log| report("log", json!({ "value": log })));
+            }
+            Some(found) = blocks.next() => {
+                found.iter().for_each(|hash| report("block", json!({ "value": hash })));
+            }
+            _ = terminated.recv() => return Ok(()),
+            else => return Err("the filters ended".into()),
+        }
+    }
+}
+
 /// The version of alloy-provider in the lock file.
 fn version() -> &'static str {
     let (_, package) = include_str!("../../../Cargo.lock")
@@ -184,7 +213,8 @@ async fn main() -> AnyResult<()> {
     match arguments[..] {
         ["answers", http, ws, calls] => answers(http, ws, calls).await?,
         ["follow", ws] => follow(ws).await?,
-        _ => return Err("usage: answers HTTP WS CALLS, or follow WS".into()),
+        ["poll", http] => poll(http).await?,
+        _ => return Err("usage: answers HTTP WS CALLS, follow WS, or poll HTTP".into()),
     }
     report("end", json!({}));
     Ok(())

@@ -2,9 +2,10 @@
 //!
 //! Their answers are compared with plain JSON-RPC over HTTP (`answers`). Their notifications,
 //! through reorgs and a cut connection (`relay`), are compared with the chain over HTTP (`replay`).
-//! The examples of the dashboard are run too (`snippets`).
+//! Some ask filters over HTTP (`filters`). The examples of the dashboard are run too (`snippets`).
 
 mod answers;
+mod filters;
 mod relay;
 mod replay;
 mod snippets;
@@ -52,18 +53,24 @@ fn web3js() {
 
 #[test]
 fn web3py() {
-    check_client("web3py", &|| {
-        let mut command = Command::new(installed("tests/.tools/python/bin/python"));
-        command.arg(installed("tests/clients/web3py.py"));
-        command
-    });
+    check_client("web3py", &web3_py);
+}
+
+fn web3_py() -> Command {
+    let mut command = Command::new(installed("tests/.tools/python/bin/python"));
+    command.arg(installed("tests/clients/web3py.py"));
+    command
 }
 
 #[test]
 fn alloy() {
+    check_client("alloy", &alloy_client);
+}
+
+fn alloy_client() -> Command {
     // tests/setup builds it with the tests' dependencies.
     let client = Path::new(env!("CARGO_BIN_EXE_nearhead")).with_file_name("alloy-client");
-    check_client("alloy", &|| Command::new(installed(&client)));
+    Command::new(installed(client))
 }
 
 fn node_js(script: &str) -> Command {
