@@ -3,6 +3,7 @@
 
 mod administrator;
 mod contracts;
+mod filters;
 #[path = "../../../src/access/issuer.rs"]
 mod issuer;
 mod killed;
