@@ -5,7 +5,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use super::filters::Filters;
+use super::all_filters::Filters;
 use crate::{access::Access, connections::every, limits::FILTER_WATCH_EVERY};
 
 /// Looks for filters to forget, from the thread that starts it, until it is dropped.
