@@ -104,7 +104,11 @@ pub(crate) async fn get_filter_changes(
             // The error is not an answer that a client asks for again.
             advance.keep();
             let error = FilterError::Behind {
-                from: (place.cursor.number() + 1).min(snapshot.oldest()),
+                from: place
+                    .cursor
+                    .number()
+                    .saturating_add(1)
+                    .min(snapshot.oldest()),
                 to: head.number(),
             };
             return Err(error.into());
