@@ -21,6 +21,7 @@
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
 //! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |
 //! | [`fees`] | what transactions pay, and what clients are told of it | `crate::verify`, `crate::execute`, `crate::import`, `crate::remote`, `crate::dev` |
+//! | [`submission`] | decodes and checks a transaction that a client sends | `crate::window`, `crate::execute`, `crate::import`, `crate::remote`, `crate::trie`, `crate::dev` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |
 //! | [`log_search`] | postings of each block: counts the matches first, then gathers their JSON | `crate::window`, `crate::trie`, `crate::execute` |
 //! | [`raw`] | RLP of held blocks, from their JSON | `crate::window`, `crate::execute`, `crate::import`, `crate::dev` |
@@ -41,6 +42,7 @@ pub mod log_search;
 pub mod network;
 pub mod raw;
 pub mod remote;
+pub mod submission;
 pub mod trie;
 pub mod verify;
 pub mod window;
