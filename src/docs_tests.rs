@@ -6,7 +6,12 @@ use std::{fs, path::Path, sync::Mutex};
 use nearhead_actors::upstream::{Choice, Fault, UpstreamState};
 use nearhead_chain::remote::Check;
 
-use crate::{access::MethodSet, config::OPTIONS, metrics::Metrics, rpc::METHODS};
+use crate::{
+    access::MethodSet,
+    config::OPTIONS,
+    metrics::Metrics,
+    rpc::{METHODS, SEND_RAW_TRANSACTION},
+};
 
 /// Serialises the tests, because several tables are on one page.
 static PAGES: Mutex<()> = Mutex::new(());
@@ -105,10 +110,11 @@ fn metrics() {
 
 #[test]
 fn methods() {
-    let rows = METHODS.iter().map(|method| {
+    let rows = METHODS.iter().chain([&SEND_RAW_TRANSACTION]).map(|method| {
         let set = match method.set {
             MethodSet::Core => "core",
             MethodSet::Companion => "companion",
+            MethodSet::Forwarded => "forwarded",
         };
         let (name, price, contracts) = (method.name, method.price, method.contracts.label());
         format!("| `{name}` | {set} | {price} | {contracts} |")

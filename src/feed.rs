@@ -19,7 +19,7 @@ use nearhead_actors::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
         TrackerHandle,
     },
-    upstream::{FollowedChain, Standing, StateSource, UpstreamConfig, UpstreamSource},
+    upstream::{FollowedChain, Forwarder, Standing, StateSource, UpstreamConfig, UpstreamSource},
 };
 use nearhead_chain::{dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
@@ -49,6 +49,8 @@ pub(crate) struct Feed {
 pub(crate) struct Upstreams {
     /// The source of state that is not held.
     pub(crate) state: StateSource,
+    /// Passes calls of clients to them, if the service forwards any.
+    pub(crate) forwarder: Option<Forwarder>,
     /// The standing of the upstreams.
     pub(crate) standing: Arc<Standing>,
     /// The chain that they are to be on.
@@ -182,6 +184,7 @@ fn run(
                 endpoints: config.nodes,
                 concurrency: config.node_concurrency,
                 timeout: config.node_timeout,
+                forwards: !config.forward.is_empty(),
                 state_bytes_max: config
                     .state_bytes
                     .or(auto_state_bytes(&MemorySource::find())),
@@ -199,6 +202,7 @@ fn run(
             // Sending fails if the service no longer waits for its start.
             let _ = follows.send(Upstreams {
                 state: source.state().clone(),
+                forwarder: source.forwarder().cloned(),
                 standing: Arc::clone(source.standing()),
                 chain: source.chain().clone(),
             });

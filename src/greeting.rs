@@ -33,7 +33,7 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         ("printf 'key: '; read -r KEY; ", "$KEY")
     };
     let (method, params) = match config.methods {
-        MethodSet::Companion => ("eth_blockNumber", String::new()),
+        MethodSet::Companion | MethodSet::Forwarded => ("eth_blockNumber", String::new()),
         MethodSet::Core => ("eth_getBlockByHash", format!("\"{hash}\",false")),
     };
     let url = service.url();

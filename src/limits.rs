@@ -238,6 +238,10 @@ pub(crate) const CALL_GAS_MAX: u64 = 50_000_000;
 /// Longest time of one call, as in geth.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Bytes of the parameters of a call that is forwarded to a node. A transaction has a bound of its
+/// own.
+pub(crate) const FORWARDED_PARAMS_BYTES_MAX: usize = 256 << 10;
+
 /// Results of one eth_getLogs: bounds the memory and the size of one answer to some megabytes.
 pub(crate) const LOGS_MAX: usize = 10_000;
 

@@ -14,6 +14,7 @@ use nearhead::{
     export::{self, ExportError},
     logging,
     progress::ProgressWriter,
+    rpc::Forwarding,
 };
 use nearhead_actors::source::ProgressReport;
 use open_browser::{REDIRECT_KEPT, RedirectFile, open_browser};
@@ -38,7 +39,10 @@ fn main() -> ExitCode {
     allocator::keep_freed_memory();
     match Command::of_process() {
         Ok(Command::Serve(resolved)) => serve(&resolved),
-        Ok(Command::Check(resolved)) => print(&resolved.to_string()),
+        Ok(Command::Check(resolved)) => match Forwarding::new(&resolved.config.forward) {
+            Ok(_) => print(&resolved.to_string()),
+            Err(error) => fail(MISUSED, &error),
+        },
         Ok(Command::Export(export)) => write_files(&export),
         Ok(Command::Administer(command)) => administer(*command),
         Ok(Command::Print(text)) => print(&text),

@@ -28,7 +28,7 @@ use self::{
     startup::{Failure, Started, Startup, Stop},
     tenant_parts::configured_keys,
 };
-use crate::{config::Config, listeners::Sockets, tenants::ReplaceConfigured};
+use crate::{config::Config, listeners::Sockets, rpc::Forwarding, tenants::ReplaceConfigured};
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
 ///
@@ -51,6 +51,7 @@ impl Service {
     /// The configuration is not complete, the port is taken, or the source cannot be served.
     pub fn start(config: Config, report: ProgressReport) -> Result<Self, StartError> {
         let config = config.complete()?;
+        let forwarding = Forwarding::new(&config.forward)?;
         // Bound at once, so that a port in use is an error before a long import. They refuse
         // connections until the head is readable.
         let sockets = Sockets::bind(&config)?;
@@ -60,6 +61,7 @@ impl Service {
         let head = Head::default();
         let startup = Startup {
             config,
+            forwarding,
             sockets,
             head: head.clone(),
             report,

@@ -50,6 +50,9 @@ pub enum QueryError {
     /// The state of this block is held in part, and no upstream gives the rest.
     #[error("state not available from the configured nodes")]
     StateUnavailable,
+    /// A forwarded call may have been made, and no node gave an answer that can be used.
+    #[error("no node answered")]
+    NoNodeAnswered,
     /// More logs match than may be returned.
     #[error("more than {limit} logs match")]
     TooManyLogs {
@@ -317,6 +320,62 @@ pub struct RunCall {
     pub deadline: Instant,
     /// Set when the client goes away, or when the deadline passes.
     pub cancel: Cancellation,
+}
+
+/// What a node answers to a call that is forwarded to it. Nothing of it is verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeAnswer {
+    /// A result: any JSON, of bounded size and depth.
+    Result(Vec<u8>),
+    /// An error.
+    Error(NodeError),
+    /// No node has the method.
+    Unsupported,
+}
+
+/// An error that a node answers with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeError {
+    /// Its code.
+    pub code: i32,
+    /// Its message: of bounded length, and without what says how the node is called.
+    pub message: Box<str>,
+}
+
+/// To the forward actor: a call that a node answers. One permit of those for forwarded calls.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<NodeAnswer>")]
+pub struct ForwardCall {
+    /// What the call may cause at upstreams.
+    pub budget: CallBudget,
+    /// The method.
+    pub method: &'static str,
+    /// Its parameters: a JSON array.
+    pub params: Box<str>,
+}
+
+/// To the forward actor: a transaction for all nodes, of which one has to take it; else the error
+/// of one that does not. One permit of those for forwarded calls.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Result<(), NodeError>>")]
+pub struct SendTransaction {
+    /// What it may cause at upstreams.
+    pub budget: CallBudget,
+    /// Its hash.
+    pub hash: B256,
+    /// The transaction as it is sent.
+    pub transaction: Bytes,
+}
+
+/// To the forward actor: the highest number of an account's transactions that a node states, those
+/// included that wait; `None` if no node states one. One permit of those for forwarded calls.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<u64>>")]
+pub struct CountPending {
+    /// What it may cause at upstreams.
+    pub budget: CallBudget,
+    /// The account.
+    pub address: Address,
 }
 
 /// To the proof actor: one storage slot. Cheap.

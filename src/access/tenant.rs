@@ -19,13 +19,18 @@ pub enum MethodSet {
     Companion,
     /// Only the seven core methods.
     Core,
+    /// What nodes answer. No tenant has this set: a service names each of its methods.
+    Forwarded,
 }
 
 impl MethodSet {
     /// Whether a method that belongs to `other` is in this set.
     #[must_use]
     pub(crate) const fn includes(self, other: Self) -> bool {
-        matches!((self, other), (Self::Companion, _) | (_, Self::Core))
+        matches!(
+            (self, other),
+            (Self::Companion, Self::Companion | Self::Core) | (Self::Core, Self::Core)
+        )
     }
 }
 

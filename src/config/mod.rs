@@ -55,8 +55,8 @@ pub use self::{
 use self::{
     api_key::api_keys,
     parse::{
-        NODES_MAX, allowed_hosts, cap, data_root, duration, head_age_max, header_name, log_filter,
-        nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
+        NODES_MAX, allowed_hosts, cap, data_root, duration, forwarded, head_age_max, header_name,
+        log_filter, nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
     },
     public_url::public_url,
     show::Show,
@@ -106,7 +106,7 @@ impl OptionSpec {
     fn is_list(&self) -> bool {
         matches!(
             self.name,
-            "allowed-host" | "api-key" | "node" | "trusted-block" | "trusted-proxy"
+            "allowed-host" | "api-key" | "forward" | "node" | "trusted-block" | "trusted-proxy"
         )
     }
 }
@@ -170,16 +170,16 @@ options! {
     /// environment; use a list in the file
     "node" nodes: Vec<Endpoint> = Vec::new(),
         "URL[#HEADER=VALUE&...]", "a URL with http, https, ws or wss, at most 16 of them", nodes, secret;
-    /// Maximum number of concurrent calls to one node for blocks, and as many again for state; a
-    /// few more ask for its head
+    /// Maximum number of concurrent calls to one node for blocks, as many again for state, and as
+    /// many that --forward passes on; a few more ask for its head
     "node-concurrency" node_concurrency: usize = 16,
         "CALLS", "a whole number from 1 to 1024", |text| whole(text, 1, 1_024);
     /// How long a node may take to answer a call
     "node-timeout" node_timeout: Duration = Duration::from_secs(10),
         "TIME", "a time from 100ms to 5m, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(100), Duration::from_secs(300));
-    /// Calls to nodes a second that the reads of one tenant may cause, when they need state that is
-    /// not held; 0 for no limit
+    /// Calls to nodes a second that the requests of one tenant may cause, when they need state that
+    /// is not held, or by --forward; 0 for no limit
     "node-calls-per-key" node_calls_per_key: u32 = 0,
         "CALLS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
     /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first.
@@ -193,6 +193,13 @@ options! {
     /// for a near node; off: after a block, what is read is fetched again
     "state-follow" state_follow: StateFollow = StateFollow::Auto,
         "MODE", "auto, proofs, witness or off", parsed;
+    /// A method to pass to nodes. Its answers are not verified, and say so in
+    /// X-Nearhead-Verified. eth_sendRawTransaction is checked before it is sent, and makes the
+    /// `pending` of eth_getTransactionCount that of the nodes. May be given several times. Separate
+    /// several with commas; use a list in the file
+    "forward" forward: Vec<Box<str>> = Vec::new(),
+        "METHOD,...", "the name of a method such as eth_sendRawTransaction or txpool_status, at most 32 of them",
+        forwarded;
 "Trust":
     /// How many nodes have to agree on a block before it is served; auto is more than half of all
     /// nodes. With half of them or fewer, two forks can both have a quorum
@@ -449,6 +456,9 @@ pub enum ConfigError {
         "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy"
     )]
     NoTrustedProxy,
+    /// Methods are to be passed to nodes, and there are none.
+    #[error("--forward passes methods to nodes: it needs --source node")]
+    NothingToForwardTo,
     /// Files or nodes are given, but the source would ignore them.
     #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
     Unused {
@@ -476,6 +486,8 @@ impl Config {
         }
         if self.source == SourceKind::Node {
             self.check_nodes()?;
+        } else if !self.forward.is_empty() {
+            return Err(ConfigError::NothingToForwardTo);
         }
         if self.admin_proxy_header.is_some() && self.trusted_proxies.is_empty() {
             return Err(ConfigError::NoTrustedProxy);

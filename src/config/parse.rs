@@ -32,6 +32,12 @@ const TRUSTED_PROXIES_MAX: usize = 16;
 /// Longest name of a header in bytes.
 const HEADER_NAME_BYTES_MAX: usize = 64;
 
+/// Largest number of methods to forward: each has series of its own in the metrics.
+const FORWARDED_METHODS_MAX: usize = 32;
+
+/// Longest name of a method to forward, in bytes: as long as an allowlist takes.
+const METHOD_NAME_BYTES_MAX: usize = 64;
+
 /// Parses a value from the text that a user writes.
 pub(super) trait Parse: Sized {
     fn parse(text: &str) -> Option<Self>;
@@ -60,12 +66,21 @@ macro_rules! words {
 
 words! {
     SourceKind { Dev = "dev", Files = "files", Node = "node" }
-    MethodSet { Companion = "companion", Core = "core" }
     LogFormat { Text = "text", Json = "json" }
     Network { Mainnet = "mainnet", Sepolia = "sepolia", Hoodi = "hoodi" }
     StateFollow { Auto = "auto", Proofs = "proofs", Witness = "witness", Off = "off" }
     HeaderRulesMode { Auto = "auto", On = "on", Off = "off" }
     Profile { Small = "small", Mainnet = "mainnet", P99 = "p99", Adversarial = "adversarial" }
+}
+
+impl Parse for MethodSet {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "companion" => Some(Self::Companion),
+            "core" => Some(Self::Core),
+            _ => None,
+        }
+    }
 }
 
 impl Parse for bool {
@@ -228,6 +243,27 @@ pub(super) fn trusted_blocks(texts: &[String]) -> Option<Vec<(u64, B256)>> {
         }
     }
     (blocks.len() <= TRUSTED_MAX).then_some(blocks)
+}
+
+/// Names of methods to forward; each text may hold several, separated by commas. One that is given
+/// twice counts once. Whether they may be forwarded is checked at the start.
+pub(super) fn forwarded(texts: &[String]) -> Option<Vec<Box<str>>> {
+    let mut names: Vec<Box<str>> = Vec::new();
+    for name in texts.iter().flat_map(|text| text.split(',')) {
+        let name = name.trim();
+        let is_name = (1..=METHOD_NAME_BYTES_MAX).contains(&name.len())
+            && name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+        if !is_name {
+            return None;
+        }
+        if !names.iter().any(|one| &**one == name) {
+            names.push(name.into());
+        }
+    }
+    (names.len() <= FORWARDED_METHODS_MAX).then_some(names)
 }
 
 /// Directives of a tracing filter.

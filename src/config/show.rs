@@ -14,7 +14,7 @@ use super::{
     api_key::ApiKey,
     value::{AdminListen, Cap},
 };
-use crate::access::Host;
+use crate::access::{Host, MethodSet};
 
 /// Shows a value as a user would write it.
 pub(super) trait Show {
@@ -91,7 +91,17 @@ macro_rules! show_lists {
     };
 }
 
-show_lists!(Endpoint, Host, Network);
+show_lists!(Box<str>, Endpoint, Host, Network);
+
+impl Show for MethodSet {
+    fn show(&self) -> String {
+        match self {
+            Self::Companion => "companion".to_owned(),
+            Self::Core => "core".to_owned(),
+            Self::Forwarded => "forwarded".to_owned(),
+        }
+    }
+}
 
 impl Show for Vec<(u64, B256)> {
     fn show(&self) -> String {

@@ -35,6 +35,9 @@ const RATELIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// What the answer costs, in units.
 const X_NEARHEAD_UNITS: HeaderName = HeaderName::from_static("x-nearhead-units");
 
+/// `no` if an answer has what a node says, which is not verified; otherwise it is missing.
+const X_NEARHEAD_VERIFIED: HeaderName = HeaderName::from_static("x-nearhead-verified");
+
 impl WorkerState {
     /// Answers a POST request with this key.
     ///
@@ -163,6 +166,9 @@ impl WorkerState {
             Some(Refusal::NotListed) => (StatusCode::FORBIDDEN, None),
         };
         let (units, remaining) = (units_header(answer.units), answer.remaining);
+        let verified = answer
+            .is_unverified
+            .then_some(HeaderValue::from_static("no"));
         let Some(json) = answer.json else {
             let mut response = HttpResponse::new(status);
             let headers = response.headers_mut();
@@ -177,6 +183,9 @@ impl WorkerState {
             .response(request, status, json, charge, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);
+        if let Some(verified) = verified {
+            headers.insert(X_NEARHEAD_VERIFIED, verified);
+        }
         add_remaining(headers, remaining);
         headers.insert(
             header::CONTENT_TYPE,

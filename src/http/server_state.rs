@@ -16,7 +16,7 @@ use crate::{
     filters::Filters,
     limits::{self, CallLimits},
     metrics::Metrics,
-    rpc::Dispatcher,
+    rpc::{Dispatcher, Forwarding},
     tenants::{StoreState, TenantsActor, UsageMeter},
 };
 
@@ -35,6 +35,8 @@ pub struct ServerState {
     pub reads: ReadResources,
     /// The filters of all keys.
     pub filters: Filters,
+    /// What is forwarded to nodes.
+    pub forwarding: Forwarding,
     /// The OpenRPC document.
     pub openrpc: Bytes,
     /// All metrics.
@@ -60,6 +62,7 @@ impl ServerState {
             logs_deadline: self.settings.logs_deadline,
             calls: self.settings.calls,
             filters: self.filters.clone(),
+            forwarding: self.forwarding.clone(),
             openrpc: self.openrpc.clone(),
         }
     }

@@ -5,6 +5,7 @@
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
 //! | `filters` | those of filters |
+//! | `forwarded` | how forwarded calls end |
 //! | `listener` | those of the connections of one listener |
 //! | `state` | those of state from nodes |
 //! | `memory` | those of memory, also of replies that are not taken yet |
@@ -15,6 +16,7 @@
 
 mod exporter;
 mod filters;
+mod forwarded;
 mod listener;
 mod memory;
 mod newest_page;
@@ -48,6 +50,7 @@ use self::{
 };
 pub(crate) use self::{
     filters::{ForgottenReason, OpenFilter},
+    forwarded::ForwardOutcome,
     listener::{EvictionReason, ListenerKind, ListenerMetrics},
     outcome::Outcome,
     traffic::{NodeCounts, Traffic},
@@ -150,6 +153,8 @@ pub struct Metrics {
     /// `nearhead_tenant_sessions{tenant}`.
     tenant_sessions: IntGaugeVec,
     state: StateMetrics,
+    /// `nearhead_forwarded_calls_total{method, outcome}`.
+    forwarded_calls: IntCounterVec,
     /// `nearhead_tenant_store_failing`.
     pub(crate) tenant_store_failing: IntGauge,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
@@ -330,6 +335,11 @@ impl Metrics {
                 &["node", "state"],
             )?,
             state: StateMetrics::new(&exporter)?,
+            forwarded_calls: exporter.counters(
+                "nearhead_forwarded_calls_total",
+                "Calls of clients that --forward passed to nodes: answered, refused (an error of a node), unanswered or not_admitted",
+                &["method", "outcome"],
+            )?,
             tenant_requests: exporter.counters(
                 "nearhead_tenant_requests_total",
                 "With --tenant-metrics, JSON-RPC requests, by tenant and outcome; a second later than in nearhead_requests_total",

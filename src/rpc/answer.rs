@@ -30,6 +30,8 @@ pub struct Answer {
     pub(crate) method: &'static str,
     /// The outcome; metrics count each item of a batch with its own.
     pub(crate) outcome: Outcome,
+    /// Whether it has what a node says, which is not verified.
+    pub(crate) is_unverified: bool,
 }
 
 /// Most bytes of an answer: with what is around it on its way, it is still moved without a call.
@@ -105,6 +107,7 @@ impl Answer {
             remaining: None,
             method: "none",
             outcome: error.outcome(),
+            is_unverified: false,
         }
     }
 
@@ -118,6 +121,7 @@ impl Answer {
             remaining: None,
             method,
             outcome: Outcome::Ok,
+            is_unverified: false,
         }
     }
 

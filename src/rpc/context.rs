@@ -11,6 +11,7 @@ use crate::{
     access::{ActiveKey, MethodSet},
     filters::{Advances, Filters},
     limits::CallLimits,
+    metrics::ForwardOutcome,
 };
 
 /// What a handler returns.
@@ -36,6 +37,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) advances: Advances,
     /// Largest result, in bytes, that is built whole; a larger one is built while it is sent.
     pub(crate) built_max: usize,
+    /// Whether transactions are sent to nodes.
+    pub(crate) sends_transactions: bool,
     /// The OpenRPC document.
     pub(crate) openrpc: &'a Bytes,
     /// The session that the request came over, if any.
@@ -45,12 +48,16 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) keys: Cell<usize>,
     /// Gas that the call in progress used; its handler counts it for the price.
     pub(crate) gas: Cell<u64>,
+    /// How the forwarded call ended that the call in progress made; its handler sets it.
+    pub(crate) forwarded: Cell<Option<ForwardOutcome>>,
+    /// Whether an answer so far has what a node says, which is not verified.
+    pub(crate) is_unverified: Cell<bool>,
     /// The check of the contracts that the call in progress names.
     pub(crate) contracts: ContractCheck<'a>,
 }
 
 impl RequestContext<'_> {
-    /// The methods that are served to the tenant.
+    /// The set of methods that is served to the tenant.
     pub(super) fn methods(&self) -> MethodSet {
         self.key.tenant.limits.methods
     }

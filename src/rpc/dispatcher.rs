@@ -1,9 +1,8 @@
 //! From a request body to its answer: parse, admit, run, write.
 
-use std::{
-    cell::Cell,
-    time::{Duration, Instant},
-};
+mod received;
+
+use std::{cell::Cell, time::Duration};
 
 use bytes::Bytes;
 use nearhead_actors::{
@@ -16,16 +15,19 @@ use nearhead_chain::json::Json;
 use nearhead_tenants::{allowlists::ListKind, usage::RequestUse};
 use serde_json::value::RawValue;
 
+pub(super) use received::Received;
+
 use super::{
     answer::{Answer, Writer, response_len},
     context::RequestContext,
     contracts::ContractCheck,
     envelope::{Call, Envelope, Malformed, NULL_ID},
     error::{QuerySubject, RpcError},
+    forwarding::Forwarding,
     leading_id::leading_id,
     params::Params,
     price::{self, MINIMUM_UNITS},
-    registry::{METHODS, Method, find},
+    registry::{METHODS, Method},
     request_session::RequestSession,
 };
 use crate::{
@@ -56,6 +58,8 @@ pub struct Dispatcher {
     pub calls: CallLimits,
     /// The filters of all keys.
     pub filters: Filters,
+    /// What is forwarded to nodes.
+    pub forwarding: Forwarding,
     /// The OpenRPC document.
     pub openrpc: Bytes,
 }
@@ -167,7 +171,7 @@ impl Dispatcher {
         };
         let methods = key.tenant.limits.methods;
         let large_answer = match session {
-            Some(session) if may_be_large(&envelope, methods) => {
+            Some(session) if self.may_be_large(&envelope, methods) => {
                 session.large_answer().acquire_owned().await.ok()
             }
             _ => None,
@@ -189,6 +193,7 @@ impl Dispatcher {
             worker: &self.worker,
             logs_deadline: self.logs_deadline,
             calls: self.calls,
+            sends_transactions: self.forwarding.sends(),
             openrpc: &self.openrpc,
             filters: &self.filters,
             advances: Advances::default(),
@@ -199,6 +204,8 @@ impl Dispatcher {
             session,
             keys: Cell::new(0),
             gas: Cell::new(0),
+            forwarded: Cell::new(None),
+            is_unverified: Cell::new(false),
             contracts: ContractCheck::new(&key.record.settings.allow),
         };
         let id = envelope.id();
@@ -208,8 +215,11 @@ impl Dispatcher {
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
-        self.charge_reply(&context, id, answer, received)
-            .holding(None, large_answer)
+        let mut answer = self
+            .charge_reply(&context, id, answer, received)
+            .holding(None, large_answer);
+        answer.is_unverified = context.is_unverified.get();
+        answer
     }
 
     fn panics(&self) -> &Panics {
@@ -231,7 +241,7 @@ impl Dispatcher {
         // A unit of each request was taken before it was answered, also if all are refused.
         key.charge(units.saturating_sub(received.minimum_units()), received.at);
         self.metrics.method(method).answered(outcome, took);
-        let method = method.unwrap_or(METHODS.len());
+        let method = method.unwrap_or(self.forwarding.count());
         self.usage.request(
             key.record.id,
             &RequestUse {
@@ -256,7 +266,7 @@ impl Dispatcher {
         self.usage.request(
             key.record.id,
             &RequestUse {
-                method: u16::try_from(METHODS.len()).unwrap_or(u16::MAX),
+                method: u16::try_from(self.forwarding.count()).unwrap_or(u16::MAX),
                 outcome: outcome as u8,
                 units,
                 bytes_in: 0,
@@ -309,14 +319,14 @@ impl Dispatcher {
                 return self.refuse(context.key, id, &error, received.minimum_units(), received);
             }
         };
-        let method = find(&call.method, context.methods());
+        let method = self.find(context, &call.method);
         let Some(id) = call.id else {
             let units = self
                 .handle_notification(context, method, &call, received)
                 .await;
             return Answer::ok("notification", units, None);
         };
-        let name = method.map_or("unknown", |index| METHODS[index].name);
+        let name = self.method(method).map_or("unknown", |method| method.name);
         let (result, units) = self.call(context, method, &call, received).await;
         match result.and_then(|json| Ok(Writer::single(id, json)?)) {
             Ok(json) => Answer::ok(name, units, Some(json)),
@@ -352,7 +362,7 @@ impl Dispatcher {
             let item_received = received.item(item.get().len());
             let call = Call::parse(item);
             if let Ok(call @ Call { id: None, .. }) = &call {
-                let method = find(&call.method, context.methods());
+                let method = self.find(context, &call.method);
                 units += self
                     .handle_notification(context, method, call, item_received)
                     .await;
@@ -370,10 +380,10 @@ impl Dispatcher {
                 }
             };
             let id = call.id.unwrap_or(NULL_ID);
-            let method = find(&call.method, context.methods());
+            let method = self.find(context, &call.method);
             if is_full {
                 let error = RpcError::ResponseTooLarge;
-                let (outcome, price) = (error.outcome(), price_of(method));
+                let (outcome, price) = (error.outcome(), self.price_of(method));
                 self.count(context.key, method, outcome, price, item_received, 0);
                 writer.error(id, &error);
                 units += price;
@@ -407,8 +417,9 @@ impl Dispatcher {
         Answer::ok("batch", units, json).holding(charge, None)
     }
 
-    /// Runs a request without an id if it has an effect, and returns its units. Two methods
-    /// have one: eth_subscribe and eth_newFilter would make what the client never learns the id of.
+    /// Runs a request without an id if it has an effect, and returns its units: one that ends
+    /// something, and what nodes answer. eth_subscribe and eth_newFilter would make what the client
+    /// never learns the id of.
     async fn handle_notification(
         &self,
         context: &RequestContext<'_>,
@@ -416,7 +427,8 @@ impl Dispatcher {
         call: &Call<'_>,
         received: Received,
     ) -> u64 {
-        if !["eth_unsubscribe", "eth_uninstallFilter"].contains(&&*call.method) {
+        let is_forwarded = method.is_some_and(|position| position >= METHODS.len());
+        if !["eth_unsubscribe", "eth_uninstallFilter"].contains(&&*call.method) && !is_forwarded {
             let outcome = Outcome::Ok;
             self.count(context.key, None, outcome, MINIMUM_UNITS, received, 0);
             return MINIMUM_UNITS;
@@ -450,7 +462,8 @@ impl Dispatcher {
         call: &Call<'_>,
         received: Received,
     ) -> (Result<Json, RpcError>, u64) {
-        let result = match method.map(|index| &METHODS[index]) {
+        let known = self.method(method);
+        let result = match known {
             Some(method) => {
                 // Caught around each call, so that the other items of a batch keep their answers.
                 let caught = self.panics().catch_async(run(context, method, call)).await;
@@ -461,7 +474,10 @@ impl Dispatcher {
         let outcome = result
             .as_ref()
             .map_or_else(RpcError::outcome, |_| Outcome::Ok);
-        let (price, keys) = (price_of(method), context.keys.take());
+        if let (Some(method), Some(outcome)) = (known, context.forwarded.take()) {
+            self.metrics.forwarded(method.name, outcome);
+        }
+        let (price, keys) = (self.price_of(method), context.keys.take());
         let gas = context.gas.take();
         let (units, bytes_out) = match &result {
             Ok(json) => (price::units(price, keys, gas, json.len()), json.len()),
@@ -470,50 +486,32 @@ impl Dispatcher {
         self.count(context.key, method, outcome, units, received, bytes_out);
         (result, units)
     }
-}
 
-/// A request that is being answered: a body, or an item of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct Received {
-    bytes: usize,
-    /// How many requests it has, for each of which a unit is taken.
-    requests: u32,
-    at: Now,
-}
+    /// Position of the method of this name, if it is served to the tenant.
+    fn find(&self, context: &RequestContext<'_>, name: &str) -> Option<usize> {
+        self.forwarding.find(name, context.methods())
+    }
 
-impl Received {
-    const fn new(bytes: usize, requests: u32, at: Now) -> Self {
-        Self {
-            bytes,
-            requests,
-            at,
+    /// The method at a position.
+    fn method(&self, position: Option<usize>) -> Option<&Method> {
+        self.forwarding.method(position?)
+    }
+
+    /// The price of a method, or of an unknown one.
+    fn price_of(&self, method: Option<usize>) -> u64 {
+        self.method(method)
+            .map_or(MINIMUM_UNITS, |method| method.price)
+    }
+
+    /// Whether the answer may be large: a session has only one such answer computed at a time.
+    fn may_be_large(&self, envelope: &Envelope<'_>, methods: MethodSet) -> bool {
+        match envelope {
+            Envelope::Single(Ok(call)) => self
+                .method(self.forwarding.find(&call.method, methods))
+                .is_some_and(|method| method.class == CostClass::Measured),
+            Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
+            Envelope::Batch(_) => true,
         }
-    }
-
-    /// An item of it, which is answered from now on.
-    fn item(self, bytes: usize) -> Self {
-        let instant = Instant::now();
-        Self::new(bytes, 1, Now { instant, ..self.at })
-    }
-
-    /// What it costs at least.
-    const fn minimum_units(self) -> u64 {
-        MINIMUM_UNITS * self.requests as u64
-    }
-}
-
-/// The price of a method, or of an unknown one.
-fn price_of(method: Option<usize>) -> u64 {
-    method.map_or(MINIMUM_UNITS, |index| METHODS[index].price)
-}
-
-/// Whether the answer may be large: a session has only one such answer computed at a time.
-fn may_be_large(envelope: &Envelope<'_>, methods: MethodSet) -> bool {
-    match envelope {
-        Envelope::Single(Ok(call)) => find(&call.method, methods)
-            .is_some_and(|method| METHODS[method].class == CostClass::Measured),
-        Envelope::Single(Err(_)) | Envelope::OversizedBatch(_) => false,
-        Envelope::Batch(_) => true,
     }
 }
 
@@ -532,7 +530,7 @@ async fn run(
         .admit(method.class, context.key.tenant.call_budget.share())
         .await
         .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
-    let result = method.run(context, params).await?;
+    let result = method.run(context, params, call.params).await?;
     if !context.contracts.is_done() {
         tracing::error!(
             method = method.name,

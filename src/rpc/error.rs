@@ -3,7 +3,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::B256;
-use nearhead_actors::messages::QueryError;
+use nearhead_actors::messages::{NodeError, QueryError};
 use nearhead_chain::{
     call::CallError, execute::StateError, fees::OtherFeeRules, json::Truncated,
     window::ResolveError,
@@ -73,6 +73,10 @@ pub enum RpcError {
     },
     /// The state is held in part, and no upstream has the rest.
     StateUnavailable,
+    /// A node's error, to a call that was forwarded to it.
+    Node(NodeError),
+    /// No node answered a call that was forwarded, although it may have been made.
+    NoNodeAnswered,
     /// A request for blocks below the window (EIP-4444).
     PrunedHistory,
     /// The safe or finalized block is not known.
@@ -224,6 +228,7 @@ impl RpcError {
     #[must_use]
     pub(crate) const fn code(&self) -> i32 {
         match self {
+            Self::Node(error) => error.code,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: revertError
             Self::Call(CallError::Reverted(_)) => 3,
             // https://www.jsonrpc.org/specification#error_object
@@ -255,6 +260,7 @@ impl RpcError {
             | Self::NotCanonical
             | Self::HistoricalState { .. }
             | Self::StateUnavailable
+            | Self::NoNodeAnswered
             | Self::Call(_)
             | Self::SubscriptionNotFound
             | Self::TooManySubscriptions { .. }
@@ -332,6 +338,8 @@ impl RpcError {
             }
             Self::Call(error) => return error.to_string().into(),
             Self::StateUnavailable => "state not available from the configured nodes",
+            Self::Node(error) => return error.message.to_string().into(),
+            Self::NoNodeAnswered => "no node answered, although the call may have reached one",
             Self::PrunedHistory => "pruned history unavailable",
             Self::UnknownBlockTag => "Unknown block",
             Self::UnknownLogsBlock => "unknown block",
@@ -411,6 +419,7 @@ impl RpcError {
             | Self::HeaderNotFound
             | Self::OtherFeeRules
             | Self::Call(_)
+            | Self::Node(_)
             | Self::HeaderForHashNotFound
             | Self::NotCanonical
             | Self::HistoricalState { .. }
@@ -433,9 +442,10 @@ impl RpcError {
             | Self::Token(_)
             | Self::NotListed(_)
             | Self::NotLocal(_) => Outcome::Denied,
-            Self::Unavailable | Self::Overloaded { .. } | Self::StateUnavailable => {
-                Outcome::Refused
-            }
+            Self::Unavailable
+            | Self::Overloaded { .. }
+            | Self::StateUnavailable
+            | Self::NoNodeAnswered => Outcome::Refused,
             Self::QueryTimeout => Outcome::Timeout,
             Self::Internal => Outcome::Internal,
         }
@@ -484,6 +494,7 @@ impl RpcError {
                 Self::Internal
             }
             QueryError::StateUnavailable => Self::StateUnavailable,
+            QueryError::NoNodeAnswered => Self::NoNodeAnswered,
             QueryError::TooManyLogs {
                 from,
                 fits_to,

@@ -10,6 +10,7 @@
 //! | `methods` | the handlers |
 //! | `envelope`, `params`, `log_query`, `call_params` | parsing: requests, parameters, the filter object, calls |
 //! | `leading_id` | the id of a body that is refused before it is parsed |
+//! | `forwarding` | the methods that are passed to nodes |
 //! | `openrpc` | the OpenRPC document, made from the registry |
 //! | `price` | what a call costs, in units |
 //! | `reply_charge` | what a reply is charged for until its client has taken it |
@@ -24,6 +25,7 @@ mod contracts;
 mod dispatcher;
 pub mod envelope;
 mod error;
+mod forwarding;
 mod leading_id;
 pub mod log_query;
 mod methods;
@@ -39,7 +41,9 @@ pub(crate) use answer::{AnswerPermits, Refusal};
 pub use contracts::ContractRule;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
+pub(crate) use forwarding::may_be_served;
+pub use forwarding::{Forwarding, ForwardingError, listed_names};
 pub use openrpc::document;
 pub use price::{MINIMUM_UNITS, NOTIFICATION_UNITS};
-pub use registry::{METHODS, Method, method_names};
+pub use registry::{METHODS, Method, SEND_RAW_TRANSACTION, method_names};
 pub use request_session::{RequestSession, SubscriptionKind};

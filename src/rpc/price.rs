@@ -27,6 +27,10 @@ pub(crate) const COVERED_GAS: u64 = 50_000;
 /// Further gas of a call that costs one unit.
 pub(crate) const GAS_OF_UNIT: u64 = 5_000;
 
+/// Units of a call that a node answers: to send it and to read the answer takes some 100 µs here,
+/// and so does to recover the sender of a transaction and to send that.
+pub(crate) const FORWARDED_UNITS: u64 = 10;
+
 /// Units of a request that has no price of its own, because it was read, admitted and not run: an
 /// unknown method, what is not a request, a request without an id, an item of a refused batch.
 pub const MINIMUM_UNITS: u64 = 1;

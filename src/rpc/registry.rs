@@ -4,16 +4,19 @@
 use std::{future::Future, pin::Pin};
 
 use nearhead_actors::admission::CostClass;
+use serde_json::value::RawValue;
 
 use super::{
     context::{MethodResult, RequestContext},
     contracts::ContractRule,
-    methods::{blocks, calls, companion, fees, filters, logs, raw, state, subscribe},
+    methods::{blocks, calls, companion, fees, filters, forwarded, logs, raw, state, subscribe},
     params::Params,
+    price::FORWARDED_UNITS,
 };
 use crate::access::MethodSet;
 
 /// One method.
+#[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// Its name on the wire.
     pub name: &'static str,
@@ -25,7 +28,8 @@ pub struct Method {
     pub contracts: ContractRule,
     /// What a call costs in units, before the surcharges of `rpc::price`.
     pub price: u64,
-    handler: Handler,
+    /// `None`: a node answers it.
+    handler: Option<Handler>,
 }
 
 /// The future that a handler returns.
@@ -34,13 +38,29 @@ type MethodFuture<'a> = Pin<Box<dyn Future<Output = MethodResult> + 'a>>;
 type Handler = for<'a> fn(&'a RequestContext<'a>, Params<'a>) -> MethodFuture<'a>;
 
 impl Method {
-    /// Runs the handler.
-    pub(super) fn run<'a>(
+    /// A method of this name that nodes answer.
+    pub(super) const fn passed_through(name: &'static str) -> Self {
+        Self {
+            name,
+            set: MethodSet::Forwarded,
+            class: CostClass::Measured,
+            contracts: ContractRule::Refused,
+            price: FORWARDED_UNITS,
+            handler: None,
+        }
+    }
+
+    /// Runs the handler, or passes the parameters to a node as they came.
+    pub(super) async fn run<'a>(
         &self,
         context: &'a RequestContext<'a>,
         params: Params<'a>,
-    ) -> MethodFuture<'a> {
-        (self.handler)(context, params)
+        raw: Option<&RawValue>,
+    ) -> MethodResult {
+        match self.handler {
+            Some(handler) => handler(context, params).await,
+            None => forwarded::pass_through(context, self.name, raw).await,
+        }
     }
 }
 
@@ -52,7 +72,7 @@ macro_rules! method {
             class: CostClass::$class,
             contracts: ContractRule::$contracts,
             price: $price,
-            handler: |context, params| Box::pin($handler(context, params)),
+            handler: Some(|context, params| Box::pin($handler(context, params))),
         }
     };
 }
@@ -110,6 +130,12 @@ pub static METHODS: [Method; 49] = [
     method!(Companion Cheap Allowed 1 "rpc.discover" => companion::discover),
     method!(Companion Cheap Allowed 1 "web3_clientVersion" => companion::client_version),
 ];
+
+/// Takes a transaction, if transactions are sent to nodes. It is in none of the sets of
+/// [`METHODS`].
+#[rustfmt::skip]
+pub static SEND_RAW_TRANSACTION: Method =
+    method!(Forwarded Cheap Refused 10 "eth_sendRawTransaction" => forwarded::send_raw_transaction);
 
 /// The names of all methods, in the order of [`METHODS`].
 pub fn method_names() -> impl Iterator<Item = &'static str> {

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::{config::ConfigError, feed::FeedError, listeners::ListenError, tenants::OpenError};
+use crate::{
+    config::ConfigError, feed::FeedError, listeners::ListenError, rpc::ForwardingError,
+    tenants::OpenError,
+};
 
 /// Why a service could not start.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +13,9 @@ pub enum StartError {
     /// The options contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A method is not forwarded.
+    #[error(transparent)]
+    Forwarding(#[from] ForwardingError),
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -35,7 +41,7 @@ impl StartError {
     #[must_use]
     pub const fn is_misuse(&self) -> bool {
         match self {
-            Self::Config(_) => true,
+            Self::Config(_) | Self::Forwarding(_) => true,
             Self::Source(FeedError::Source(error)) => error.is_misuse(),
             Self::Tenants(error) => error.is_misuse(),
             _ => false,

@@ -36,13 +36,14 @@ use crate::{
     listeners::{Addresses, Servers, Sockets, besides_clients},
     memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
-    rpc,
+    rpc::{self, Forwarding},
     tenants::TenantsActor,
 };
 
 /// What the service's own thread starts with.
 pub(super) struct Startup {
     pub(super) config: Config,
+    pub(super) forwarding: Forwarding,
     pub(super) sockets: Sockets,
     pub(super) head: Head,
     pub(super) report: ProgressReport,
@@ -113,6 +114,7 @@ impl Startup {
     async fn start(self) -> Result<(Parts, Started), StartError> {
         let Self {
             mut config,
+            forwarding,
             sockets,
             head,
             report,
@@ -120,7 +122,7 @@ impl Startup {
         } = self;
         config.max_connections =
             descriptors::allow_connections(config.max_connections, besides_clients(&config));
-        let metrics = Metrics::new(rpc::method_names())
+        let metrics = Metrics::new(forwarding.method_names())
             .map_err(|error| StartError::Metrics(error.to_string()))?;
         let arbiter = Arbiter::new();
         let setup = FeedSetup {
@@ -132,7 +134,12 @@ impl Startup {
         let source_failed = failure.clone();
         let feed = Feed::start(&config, setup, move |reason| source_failed.report(reason));
         let mut feed = feed.await?;
-        let serving = Serving::start(&config, sockets, head, &mut feed, metrics, failure);
+        let served = Served {
+            head,
+            forwarding,
+            metrics,
+        };
+        let serving = Serving::start(&config, sockets, served, &mut feed, failure);
         let mut serving = match serving.await {
             Ok(serving) => serving,
             Err(error) => {
@@ -204,6 +211,13 @@ impl Parts {
     }
 }
 
+/// What is served.
+struct Served {
+    head: Head,
+    forwarding: Forwarding,
+    metrics: Metrics,
+}
+
 /// What serves: all parts but the source.
 struct Serving {
     tenants: TenantParts,
@@ -223,27 +237,23 @@ impl Serving {
     async fn start(
         config: &Config,
         sockets: Sockets,
-        head: Head,
+        served: Served,
         feed: &mut Feed,
-        metrics: Metrics,
         failure: Failure,
     ) -> Result<Self, StartError> {
+        let Served {
+            head,
+            forwarding,
+            metrics,
+        } = &served;
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
         metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
-        let tenants = TenantParts::start(config, chain.as_ref(), &head, &metrics).await?;
+        let tenants = TenantParts::start(config, chain.as_ref(), forwarding, head, metrics).await?;
         let tracker = feed.tracker.address.clone();
         let memory = MemorySource::find();
         let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));
-        let state = server_state(
-            config,
-            head,
-            tracker,
-            upstreams,
-            &tenants,
-            reply_bytes,
-            metrics,
-        );
+        let state = server_state(config, served, tracker, upstreams, &tenants, reply_bytes);
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
         let draining = Arc::clone(&state.readiness.draining);
@@ -266,16 +276,23 @@ impl Serving {
 /// The state that the workers of a configured service share.
 fn server_state(
     config: &Config,
-    head: Head,
+    served: Served,
     tracker: Addr<HeadTracker>,
     upstreams: Option<Upstreams>,
     tenants: &TenantParts,
     reply_bytes: usize,
-    metrics: Metrics,
 ) -> ServerState {
+    let Served {
+        head,
+        forwarding,
+        metrics,
+    } = served;
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
     let freshness = freshness(config, chain);
     let has_header_rules = chain.is_none_or(|chain| chain.has_header_rules);
+    let forwarder = upstreams
+        .as_ref()
+        .and_then(|upstreams| upstreams.forwarder.clone());
     let (state, standing) = upstreams
         .map(|upstreams| (upstreams.state, upstreams.standing))
         .unzip();
@@ -297,9 +314,11 @@ fn server_state(
         guesses: GuessThrottle::default(),
         tenants: Some(tenants.actor.clone()),
         tenant_store: tenants.store.clone(),
-        reads: ReadResources::start(config.pool_threads, reply_bytes, state),
+        reads: ReadResources::start(config.pool_threads, reply_bytes, state)
+            .with_forwarder(forwarder),
         filters: Filters::new(metrics.clone()),
-        openrpc: rpc::document(),
+        openrpc: rpc::document(&forwarding),
+        forwarding,
         metrics,
         settings: ServerSettings {
             logs_deadline: config.logs_deadline,

@@ -17,7 +17,7 @@ use crate::{
     admin::{AdminSetup, AdminState, FirstAccountToken},
     config::{AdminListen, ApiKey, Config, SourceKind},
     metrics::{Metrics, Outcome},
-    rpc,
+    rpc::{self, Forwarding},
     tenants::{
         self, Administer, OpenError, StopTenants, StoreState, TenantMetrics, TenantsActor,
         TenantsSetup,
@@ -44,6 +44,7 @@ impl TenantParts {
     pub(super) async fn start(
         config: &Config,
         chain: Option<&FollowedChain>,
+        forwarding: &Forwarding,
         head: &Head,
         metrics: &Metrics,
     ) -> Result<Self, StartError> {
@@ -54,9 +55,10 @@ impl TenantParts {
         let setup = TenantsSetup {
             opened,
             configured: configured_keys(config),
+            methods: rpc::listed_names(forwarding),
             limits: service_limits(config),
             labels: Labels::new(
-                rpc::method_names().chain(["other"]),
+                forwarding.method_names().chain(["other"]),
                 Outcome::ALL.map(Outcome::label),
             ),
             tenant_metrics: config

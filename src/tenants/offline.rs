@@ -10,7 +10,10 @@ use nearhead_tenants::{
     store::{SqliteStore, StoreError},
 };
 
-use crate::{access::ConfiguredKey, rpc};
+use crate::{
+    access::ConfiguredKey,
+    rpc::{self, Forwarding},
+};
 
 /// The tenants of a data folder, which no other process can use until this is dropped.
 pub struct OfflineTenants {
@@ -112,7 +115,7 @@ impl OfflineTenants {
         let administration = Administration::open(AdministrationSetup {
             store: Box::new(SqliteStore::open(&path)?),
             configured: configured.iter().map(ConfiguredKey::entry).collect(),
-            methods: rpc::method_names().map(str::to_owned).collect(),
+            methods: rpc::listed_names(&Forwarding::default()),
         })?;
         Ok(Self {
             administration,

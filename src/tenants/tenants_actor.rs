@@ -23,7 +23,6 @@ use super::{
 use crate::{
     access::{Access, AccessSource, ConfiguredKey, ConfiguredKeys, ServiceLimits},
     metrics::Metrics,
-    rpc,
 };
 
 /// How often the actor looks for usage to write.
@@ -68,6 +67,8 @@ pub(crate) struct TenantsSetup {
     pub(crate) opened: OpenedStore,
     /// The keys that the configuration names.
     pub(crate) configured: Vec<ConfiguredKey>,
+    /// The names that an allowlist of methods may have.
+    pub(crate) methods: Vec<String>,
     /// What every tenant may do.
     pub(crate) limits: ServiceLimits,
     /// The names of methods and outcomes, by which usage is kept.
@@ -91,6 +92,7 @@ impl TenantsActor {
         let TenantsSetup {
             opened: OpenedStore { store, folder, .. },
             configured,
+            methods,
             limits,
             labels,
             state,
@@ -101,7 +103,7 @@ impl TenantsActor {
         let mut administration = Administration::open(AdministrationSetup {
             store,
             configured: configured.iter().map(ConfiguredKey::entry).collect(),
-            methods: rpc::method_names().map(str::to_owned).collect(),
+            methods,
         })?;
         let used_today = administration.used_today(now)?;
         let configured: ConfiguredKeys = configured.into_iter().collect();

@@ -97,7 +97,8 @@ impl InProcess {
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
             calls: CallLimits::default(),
-            openrpc: nearhead::rpc::document(),
+            forwarding: Default::default(),
+            openrpc: nearhead::rpc::document(&Default::default()),
         };
         let key = access().resolve("test", now().unix).unwrap();
         Self {

@@ -1,8 +1,12 @@
 //! A JSON value that is ready to be written: bytes, held already or made as they are taken.
 
+mod nesting;
+
 use std::fmt::Debug;
 
 use bytes::Bytes;
+
+pub use nesting::nesting;
 
 /// A complete JSON value, in one piece or in several.
 #[derive(Debug)]

@@ -88,3 +88,16 @@ pub(crate) const RAW_BYTE_NANOS: usize = 4;
 /// serves. Tenants share them. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does
 /// not keep a worker from reading state that is held.
 pub(crate) const REMOTE_MAX: usize = 128;
+
+/// Calls in progress that are forwarded to nodes, of all tenants together, which share them. With
+/// [`REMOTE_MAX`] they are fewer than [`CHEAP_PER_WORKER`], so that nodes that stall do not keep a
+/// worker from reading what is held.
+pub(crate) const FORWARDED_MAX: usize = 64;
+
+/// Longest answer of a node to a forwarded call, in bytes. With its copy, `FORWARDED_MAX` of them
+/// take half a gigabyte.
+pub const FORWARDED_ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Most arrays and objects that are open at a time in the parameters and the answer of a forwarded
+/// call. With what is around it, that is less than the 127 beyond which some parsers give up.
+pub const FORWARDED_DEPTH_MAX: usize = 120;

@@ -16,9 +16,11 @@ mod standing_queue;
 mod turns;
 mod work_queue;
 
+pub use cost::{
+    CostClass, FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, LARGE_BODY_BYTES, TURNS_OF_REQUEST,
+};
 #[cfg(test)]
-pub(crate) use cost::REMOTE_MAX;
-pub use cost::{CostClass, LARGE_BODY_BYTES, TURNS_OF_REQUEST};
+pub(crate) use cost::{FORWARDED_MAX, REMOTE_MAX};
 pub(crate) use cost::{
     LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, RAW_BYTE_NANOS,
     REPLY_RETRY_AFTER,

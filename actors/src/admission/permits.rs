@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    cost::{CHEAP_PER_WORKER, CostClass, MEASURED_MAX, REMOTE_MAX},
+    cost::{CHEAP_PER_WORKER, CostClass, FORWARDED_MAX, MEASURED_MAX, REMOTE_MAX},
     fair_permits::{FairPermit, FairPermits},
     panics::Panics,
     turns::{Clock, TurnQueue, Turns},
@@ -52,6 +52,7 @@ pub struct PermitUse {
 pub struct Admission {
     measured: FairPermits,
     pub(crate) remote: FairPermits,
+    pub(crate) forwarded: FairPermits,
     workers: Arc<Mutex<Workers>>,
     panics: Panics,
 }
@@ -104,6 +105,7 @@ impl Admission {
         Self {
             measured: FairPermits::new(MEASURED_MAX),
             remote: FairPermits::new(REMOTE_MAX),
+            forwarded: FairPermits::new(FORWARDED_MAX),
             workers: Arc::default(),
             panics,
         }
@@ -143,7 +145,7 @@ impl Admission {
 
     /// The use of every kind of permit.
     #[must_use]
-    pub fn permits(&self) -> [PermitUse; 3] {
+    pub fn permits(&self) -> [PermitUse; 4] {
         let cheap_free: Vec<usize> = self
             .workers
             .lock()
@@ -165,6 +167,7 @@ impl Admission {
             },
             of("measured", &self.measured),
             of("remote_accounts", &self.remote),
+            of("forwarded_calls", &self.forwarded),
         ]
     }
 }

@@ -4,6 +4,7 @@
 mod ask;
 pub mod block_store_actor;
 pub mod call_actor;
+pub mod forward_actor;
 pub mod log_query_actor;
 mod now_or_later;
 pub(crate) mod pool;

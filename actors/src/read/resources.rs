@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::pool::Pool;
 use crate::{
     admission::{Admission, MemoryLevel, QueueUse, ReplyBudget},
-    upstream::StateSource,
+    upstream::{Forwarder, StateSource},
 };
 
 /// Permits, the pool, and the source of missing state. A service starts them once; clones share
@@ -20,6 +20,8 @@ pub struct ReadResources {
     pub(crate) pool: Pool,
     /// The source of state that is not held; `None` where all of it is.
     pub state: Option<StateSource>,
+    /// Passes calls to nodes; `None` if none is forwarded.
+    pub(crate) forwarder: Option<Forwarder>,
 }
 
 impl ReadResources {
@@ -34,7 +36,14 @@ impl ReadResources {
             admission,
             replies: ReplyBudget::new(reply_bytes),
             state,
+            forwarder: None,
         }
+    }
+
+    /// The same resources, with what passes calls to nodes.
+    #[must_use]
+    pub fn with_forwarder(self, forwarder: Option<Forwarder>) -> Self {
+        Self { forwarder, ..self }
     }
 
     /// Lets in what the memory of the process allows from now on. Replies of slow clients end if it

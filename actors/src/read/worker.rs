@@ -3,8 +3,9 @@
 use actix::{Addr, Supervisor};
 
 use super::{
-    block_store_actor::BlockStoreActor, call_actor::CallActor, log_query_actor::LogQueryActor,
-    proof_actor::ProofActor, raw_actor::RawActor, resources::ReadResources,
+    block_store_actor::BlockStoreActor, call_actor::CallActor, forward_actor::ForwardActor,
+    log_query_actor::LogQueryActor, proof_actor::ProofActor, raw_actor::RawActor,
+    resources::ReadResources,
 };
 use crate::{
     admission::{AdmissionPermit, CostClass, WorkerAdmission},
@@ -25,6 +26,8 @@ pub struct Worker {
     pub calls: Addr<CallActor>,
     /// Blocks, receipts and transactions in RLP.
     pub raw: Addr<RawActor>,
+    /// Calls that nodes answer; `None` if none is forwarded.
+    pub forwarded: Option<Addr<ForwardActor>>,
     admission: WorkerAdmission,
     resources: ReadResources,
 }
@@ -53,6 +56,10 @@ impl Worker {
             raw: Supervisor::start({
                 let resources = resources.clone();
                 move |_| RawActor::new(resources)
+            }),
+            forwarded: resources.forwarder.clone().map(|forwarder| {
+                let admission = resources.admission.clone();
+                Supervisor::start(move |_| ForwardActor::new(forwarder, admission))
             }),
             admission: resources.admission.add_worker(),
             resources: resources.clone(),

@@ -20,6 +20,8 @@ pub struct Endpoint {
     url: Url,
     headers: HeaderMap,
     scheme: Scheme,
+    /// Parts of it that may be secrets, as an upstream may repeat them.
+    secrets: Box<[Box<str>]>,
 }
 
 /// How an upstream is called, with or without TLS.
@@ -33,6 +35,10 @@ pub enum Scheme {
 
 /// Largest number of headers for one upstream: more than any provider needs.
 const HEADERS_MAX: usize = 16;
+
+/// Shortest part of a path, query or header, in bytes, that may be a secret: words such as
+/// `mainnet` are shorter than any key.
+const SECRET_BYTES_MIN: usize = 8;
 
 /// Headers that the HTTP client or the WebSocket handshake sets itself.
 const RESERVED: [&str; 12] = [
@@ -99,6 +105,14 @@ impl Endpoint {
         self.scheme
     }
 
+    /// Whether a text of the upstream has its host, or a part of the URL or a header that may be a
+    /// secret.
+    pub(crate) fn is_named_in(&self, text: &str) -> bool {
+        let host = self.url.host_str().unwrap_or_default();
+        let is_host = !host.is_empty() && text.to_ascii_lowercase().contains(host);
+        is_host || self.secrets.iter().any(|secret| text.contains(&**secret))
+    }
+
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
@@ -124,6 +138,7 @@ impl FromStr for Endpoint {
             add_headers(fragment, &mut headers)?;
         }
         url.set_fragment(None);
+        let secrets = secrets(&url, &headers);
         // These cannot fail, because the URL has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
@@ -131,8 +146,27 @@ impl FromStr for Endpoint {
             url,
             headers,
             scheme,
+            secrets,
         })
     }
+}
+
+/// The password of a URL, and all parts of its path, its query and the headers that are long
+/// enough.
+fn secrets(url: &Url, headers: &HeaderMap) -> Box<[Box<str>]> {
+    let password = url.password().and_then(percent_decoded);
+    let query = url.query().unwrap_or_default().split(['&', '=']);
+    let path = url.path().split('/');
+    let values = headers.values().filter_map(|value| value.to_str().ok());
+    let parts = path
+        .chain(query)
+        .chain(values.flat_map(|value| value.split(' ')));
+    let parts = parts.filter(|part| part.len() >= SECRET_BYTES_MIN);
+    let password = password.filter(|password| !password.is_empty());
+    parts
+        .map(Box::from)
+        .chain(password.map(Box::from))
+        .collect()
 }
 
 impl fmt::Display for Endpoint {

@@ -11,6 +11,7 @@
 //! | `follow` | the task that polls, syncs and backfills |
 //! | [`Standing`] | what becomes of the head, and which upstreams are backed off; read by other tasks |
 //! | [`StateSource`] | fetches state that is not resident, verifies it, and keeps it current |
+//! | [`Forwarder`] | passes calls of clients to upstreams, which are not verified |
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
@@ -23,6 +24,7 @@ mod chain;
 mod client;
 mod endpoint;
 mod follow;
+mod forward;
 mod health;
 mod identity;
 mod plan;
@@ -36,6 +38,7 @@ mod verified;
 
 pub use agree::{Choice, Effect, TRUSTED_MAX};
 pub use endpoint::{Endpoint, EndpointError, Scheme};
+pub use forward::Forwarder;
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;

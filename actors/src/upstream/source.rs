@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    Endpoint, StateFollow, StateSource,
+    Endpoint, Forwarder, StateFollow, StateSource,
     agree::{Policy, Quorum},
     client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
     follow::{FollowConfig, FollowError, Follower},
@@ -29,6 +29,7 @@ use super::{
     verified::{UnknownTransaction, VerifiedUpstream},
 };
 use crate::{
+    admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
@@ -46,11 +47,13 @@ const FAULT_REPORTS_MAX: usize = 64;
 pub struct UpstreamConfig {
     /// The upstreams, in the operator's order.
     pub endpoints: Vec<Endpoint>,
-    /// Calls to one upstream that may be in progress for blocks, and as many again for state. Those
-    /// for heads do not count.
+    /// Calls to one upstream that may be in progress for blocks, as many again for state, and as
+    /// many that are forwarded. Those for heads do not count.
     pub concurrency: usize,
     /// Longest wait for an upstream's answer.
     pub timeout: Duration,
+    /// Whether calls of clients are passed to the upstreams.
+    pub forwards: bool,
     /// Largest number of bytes of state to hold.
     pub state_bytes_max: usize,
     /// How the state is kept current.
@@ -100,6 +103,7 @@ pub struct UpstreamSource {
     concurrency: usize,
     state: StateSource,
     state_follow: StateFollow,
+    forwarder: Option<Forwarder>,
     standing: Arc<Standing>,
     fault_reports: mpsc::Receiver<FaultReport>,
     /// The chain, and how many upstreams have to agree.
@@ -125,11 +129,16 @@ impl UpstreamSource {
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
         lower_priority();
         let runtime = runtime().map_err(SourceError::Runtime)?;
-        let [heads, blocks, state] = {
+        let ([heads, blocks, state], forwarded) = {
             let _inside = runtime.enter();
-            CallClass::ALL.map(|class| clients(&config, class))
+            let forwarded = config.forwards.then(|| forward_clients(&config));
+            (
+                CallClass::ALL.map(|class| clients(&config, class)),
+                forwarded,
+            )
         };
         let (heads, blocks, state) = (heads?, blocks?, state?);
+        let forwarded = forwarded.transpose()?;
         let opening = OpenedChain::open(&config, &heads, link);
         let OpenedChain {
             chain,
@@ -161,6 +170,12 @@ impl UpstreamSource {
             Arc::clone(&standing),
             reports,
         );
+        // The wait for a turn, and for the answer.
+        let deadline = config.timeout * 2;
+        let forwarder = forwarded.map(|clients| {
+            let (runtime, standing) = (runtime.handle().clone(), Arc::clone(&standing));
+            Forwarder::new(clients, runtime, standing, deadline)
+        });
         let upstream = |(heads, blocks)| VerifiedUpstream {
             heads,
             blocks,
@@ -175,6 +190,7 @@ impl UpstreamSource {
             concurrency: config.concurrency,
             state,
             state_follow: config.state_follow,
+            forwarder,
             standing,
             fault_reports,
             chain,
@@ -194,6 +210,12 @@ impl UpstreamSource {
     #[must_use]
     pub const fn state(&self) -> &StateSource {
         &self.state
+    }
+
+    /// Passes calls of clients to the upstreams, if that was asked for.
+    #[must_use]
+    pub const fn forwarder(&self) -> Option<&Forwarder> {
+        self.forwarder.as_ref()
     }
 
     /// The standing of the upstreams.
@@ -221,6 +243,7 @@ impl Source for UpstreamSource {
             served,
             authority,
             rules,
+            ..
         } = self;
         let config = FollowConfig {
             chain_id: chain.chain_id,
@@ -276,6 +299,20 @@ fn clients(config: &UpstreamConfig, class: CallClass) -> Result<Vec<UpstreamClie
         CallClass::Heads => (HEAD_CALLS_MAX, answer_bytes::CLAIM),
         CallClass::Blocks | CallClass::State => (config.concurrency, ANSWER_BYTES_MAX),
     };
+    clients_with(config, concurrency, answer_bytes_max)
+}
+
+/// A client of every upstream for forwarded calls: whatever clients of the service ask for, no call
+/// for heads, blocks or state waits behind it.
+fn forward_clients(config: &UpstreamConfig) -> Result<Vec<UpstreamClient>, ClientError> {
+    clients_with(config, config.concurrency, FORWARDED_ANSWER_BYTES_MAX)
+}
+
+fn clients_with(
+    config: &UpstreamConfig,
+    concurrency: usize,
+    answer_bytes_max: usize,
+) -> Result<Vec<UpstreamClient>, ClientError> {
     let limits = CallLimits {
         concurrency,
         timeout: config.timeout,

@@ -128,6 +128,23 @@ impl Standing {
         }
     }
 
+    /// The upstreams for forwarded calls: the one that gave the newest head, then the others in the
+    /// operator's order, then those that are backed off for heads or blocks. Those that are
+    /// quarantined are left out.
+    pub(super) fn forward_order(&self, now: Instant) -> Vec<UpstreamId> {
+        let inner = self.0.lock();
+        let ids = (0..inner.nodes.len()).filter(|id| !inner.nodes[*id].is_quarantined);
+        let mut ids: Vec<_> = ids.collect();
+        ids.sort_by_key(|id| {
+            let is_out = [CallClass::Heads, CallClass::Blocks].iter().any(|class| {
+                inner.nodes[*id].backoffs[*class as usize]
+                    .is_some_and(|backoff| backoff.until > now)
+            });
+            (is_out, inner.preferred != Some(*id))
+        });
+        ids
+    }
+
     /// The upstream that gave the newest head, then the others in the operator's order, then those
     /// that are backed off for heads or blocks, which may give state all the same, then those with
     /// a fault in calls for state: even they can be asked, because every answer is verified.
@@ -259,6 +276,16 @@ mod tests {
                 is_limited,
             };
             assert_eq!(standing.order(now), expected, "{events:?}");
+            // Limits and faults in calls for state do not matter to forwarded calls.
+            let is_of_state = |event: &&Event| matches!(event, Event::Failed { class: State, .. });
+            let others = events.iter().filter(|event| !is_of_state(event));
+            let without = Standing::new(3, 2);
+            others.for_each(|event| without.record(event, now));
+            assert_eq!(
+                standing.forward_order(now),
+                without.order(now).upstreams,
+                "{events:?}"
+            );
             // All backoffs are over.
             let later = standing.order(now + SECOND);
             assert_eq!(

@@ -232,7 +232,7 @@ mod tests {
     /// Every method of the document can be called from its form as it is at first.
     #[test]
     fn every_method_has_a_form() {
-        let document = document();
+        let document = document(&Default::default());
         let methods = Methods::of(&document).unwrap();
         let names = [methods.tagged("core"), methods.tagged("companion")].concat();
         assert_eq!(names.len(), methods.methods().count());
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn fields_fit_their_schemas() {
-        let document = document();
+        let document = document(&Default::default());
         let methods = Methods::of(&document).unwrap();
         let field = |method: &str, index: usize| {
             let form = methods.form(method).unwrap();
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_a_request() {
-        let document = document();
+        let document = document(&Default::default());
         let form = Methods::of(&document)
             .unwrap()
             .form("eth_getStorageAt")

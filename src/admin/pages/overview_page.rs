@@ -102,6 +102,7 @@ fn kind(kind: &'static str) -> &'static str {
         "cheap" => "Cheap calls",
         "measured" => "Measured calls",
         "remote_accounts" => "Accounts awaited from nodes",
+        "forwarded_calls" => "Calls passed to nodes",
         other => other,
     }
 }

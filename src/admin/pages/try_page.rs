@@ -25,7 +25,7 @@ const CHARS_SHOWN: usize = 200_000;
 struct TryPage {
     frame: Frame,
     /// Names of methods, by what they belong to.
-    groups: [(&'static str, Vec<String>); 2],
+    groups: Vec<(&'static str, Vec<String>)>,
     method: MethodForm,
     form: Form,
     answer: Option<Shown>,
@@ -87,7 +87,11 @@ fn show_with(
         groups: [
             ("Core methods", methods.tagged("core")),
             ("Companion methods", methods.tagged("companion")),
-        ],
+            ("Forwarded methods", methods.tagged("forwarded")),
+        ]
+        .into_iter()
+        .filter(|(_, methods)| !methods.is_empty())
+        .collect(),
         method,
         form,
         answer,

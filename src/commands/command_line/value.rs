@@ -10,7 +10,7 @@ use nearhead_tenants::{
     public_key::{Algorithm, PEM_BYTES_MAX, PublicKey, VerifyingKey},
 };
 
-use crate::rpc::METHODS;
+use crate::rpc::may_be_served;
 
 /// When something ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +59,9 @@ pub(super) fn rate(text: &str) -> Result<RateRequest, &'static str> {
     })
 }
 
-/// A method that is served.
+/// A method that is served, or that may be forwarded; the service knows which ones it forwards.
 pub(super) fn method(text: &str) -> Result<MethodName, &'static str> {
-    let is_known = METHODS.iter().any(|method| method.name == text);
-    let name = text.parse().ok().filter(|_| is_known);
+    let name = text.parse().ok().filter(|_| may_be_served(text));
     name.ok_or("expected the name of a method that is served; docs/methods.md has them")
 }
 

@@ -17,6 +17,11 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("node-calls-per-key", "50", "50"),
     ("state-bytes", "1048576", "1048576"),
     ("state-follow", "proofs", "proofs"),
+    (
+        "forward",
+        "eth_sendRawTransaction,txpool_status",
+        "eth_sendRawTransaction, txpool_status",
+    ),
     ("quorum", "3", "3"),
     ("network", "hoodi", "hoodi"),
     ("chain-id", "100", "100"),
@@ -110,18 +115,25 @@ fn option_names_are_unique_and_defaults_are_accepted() {
 #[test]
 fn flags_override_the_environment_which_overrides_the_file() {
     // Makes the configuration complete whatever the option under test is.
-    let rest = [
-        "--api-key=rest",
-        "--source=files",
-        "--genesis=rest",
-        "--chain=rest",
-        "--trusted-proxy=127.0.0.1",
-    ];
+    let rest = |source| {
+        [
+            source,
+            "--api-key=rest",
+            "--node=http://127.0.0.1:1",
+            "--genesis=rest",
+            "--chain=rest",
+            "--trusted-proxy=127.0.0.1",
+        ]
+    };
     for (name, value, shown) in SAMPLES {
         let option = OPTIONS.iter().find(|option| option.name == *name).unwrap();
-        let rest: Vec<_> = rest
-            .iter()
-            .copied()
+        // What is forwarded needs nodes.
+        let source = match *name {
+            "forward" => "--source=node",
+            _ => "--source=files",
+        };
+        let rest: Vec<_> = rest(source)
+            .into_iter()
             .filter(|flag| !flag.starts_with(&format!("--{name}=")))
             .collect();
         let flag = format!("--{name}={value}");

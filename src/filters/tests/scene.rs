@@ -62,6 +62,7 @@ impl Scene {
         let (tracker, _) = HeadTracker::start(&Arbiter::current(), head.clone(), 1.into(), first);
         let metrics = Metrics::new(method_names()).unwrap();
         let dispatcher = Dispatcher {
+            forwarding: Default::default(),
             readiness: Readiness {
                 head,
                 freshness: Freshness {

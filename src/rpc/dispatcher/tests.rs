@@ -4,7 +4,7 @@
 use std::{
     num::NonZeroU32,
     task::{Context, Poll, Waker},
-    time::SystemTime,
+    time::{Instant, SystemTime},
 };
 
 use nearhead_actors::{
@@ -37,6 +37,7 @@ fn dispatcher() -> Dispatcher {
         logs_deadline: Duration::from_secs(1),
         calls: CallLimits::default(),
         filters: Filters::new(Metrics::new([]).unwrap()),
+        forwarding: Default::default(),
         openrpc: Bytes::new(),
     }
 }

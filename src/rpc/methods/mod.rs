@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod companion;
 pub(crate) mod fees;
 pub(crate) mod filters;
+pub(crate) mod forwarded;
 pub(crate) mod logs;
 pub(crate) mod raw;
 pub(crate) mod state;

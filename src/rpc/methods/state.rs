@@ -12,7 +12,7 @@ use nearhead_actors::{
 use nearhead_chain::{
     encode::{ProofKey, value},
     json::Json,
-    window::BlockId,
+    window::{BlockId, BlockNumberOrTag, BlockTag},
 };
 use serde_json::value::RawValue;
 
@@ -22,6 +22,7 @@ use crate::{
         cancel_on_drop::CancelOnDrop,
         context::{MethodResult, RequestContext},
         error::{QuerySubject, RpcError},
+        methods::forwarded::pending_count,
         params::{self, LATEST, ParamError, Params},
     },
 };
@@ -61,8 +62,18 @@ pub(crate) async fn get_transaction_count(
     params: Params<'_>,
 ) -> MethodResult {
     let read = account(context, params)?;
+    let asks_nodes = read.at == PENDING && context.sends_transactions;
+    let address = read.address;
     let account = ask_proofs(context, read).await?;
-    Ok(value::number(account.map_or(0, |account| account.nonce)))
+    let ours = account.map_or(0, |account| account.nonce);
+    let theirs = match asks_nodes {
+        true => pending_count(context, address).await?,
+        false => None,
+    };
+    context
+        .is_unverified
+        .set(context.is_unverified.get() || theirs.is_some());
+    Ok(value::number(theirs.unwrap_or(0).max(ours)))
 }
 
 pub(crate) async fn get_code(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
@@ -221,6 +232,9 @@ fn too_many(count: usize, what: &str) -> RpcError {
         format!("too many {what}: {count} (want at most {STORAGE_KEYS_MAX})").into(),
     )
 }
+
+/// The block parameter that asks for what waits too.
+const PENDING: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Pending));
 
 /// What the request may cause at upstreams.
 fn budget(context: &RequestContext<'_>) -> CallBudget {

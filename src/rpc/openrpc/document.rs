@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     calls,
-    documentation::{DOCUMENTATION, Documentation},
+    documentation::{DOCUMENTATION, Documentation, SENDING},
     errors::{self, Error},
     examples::{Example, examples},
     parameters, results,
@@ -13,8 +13,9 @@ use super::{
 use crate::{
     access::MethodSet,
     rpc::{
+        forwarding::Forwarding,
         price::{KEY_UNITS, NOTIFICATION_UNITS, RESULT_UNITS},
-        registry::{METHODS, Method},
+        registry::{METHODS, Method, SEND_RAW_TRANSACTION},
     },
 };
 
@@ -31,9 +32,10 @@ alone (`checked`), or not (`refused`).";
 /// The methods that name storage keys, which have a price of their own.
 const WITH_KEYS: [&str; 2] = ["eth_getProof", "eth_getStorageValues"];
 
-/// The OpenRPC document of all methods, as JSON.
+/// The OpenRPC document of all methods, as JSON: with `eth_sendRawTransaction` if that is served.
+/// What is passed to nodes unread is not in it.
 #[must_use]
-pub fn document() -> Bytes {
+pub fn document(forwarding: &Forwarding) -> Bytes {
     let examples = examples();
     let methods = METHODS.iter().filter_map(|method| {
         let documentation = DOCUMENTATION.iter();
@@ -41,7 +43,15 @@ pub fn document() -> Bytes {
         let documentation = documentation.clone().find(of_method)?;
         Some(method_object(method, documentation, &examples))
     });
-    let methods: Vec<Value> = methods.collect();
+    let sending = forwarding
+        .sends()
+        .then(|| method_object(&SEND_RAW_TRANSACTION, &SENDING, &[]));
+    let (mut errors, mut tags) = (errors::components(), tags());
+    if sending.is_none() {
+        errors.remove(&format!("{:?}", Error::Transaction));
+        tags.remove(tag(MethodSet::Forwarded));
+    }
+    let methods: Vec<Value> = methods.chain(sending).collect();
     let mut schemas = parameters::components();
     schemas.extend(calls::components());
     schemas.extend(results::components());
@@ -55,8 +65,8 @@ pub fn document() -> Bytes {
         "methods": methods,
         "components": {
             "schemas": schemas,
-            "errors": errors::components(),
-            "tags": tags(),
+            "errors": errors,
+            "tags": tags,
         },
     });
     document.to_string().into()
@@ -118,6 +128,7 @@ const fn tag(set: MethodSet) -> &'static str {
     match set {
         MethodSet::Core => "core",
         MethodSet::Companion => "companion",
+        MethodSet::Forwarded => "forwarded",
     }
 }
 
@@ -127,6 +138,10 @@ fn tags() -> Map<String, Value> {
         (
             MethodSet::Companion,
             "a method that real clients call along with the core methods",
+        ),
+        (
+            MethodSet::Forwarded,
+            "a method that nodes answer, which nothing verifies",
         ),
     ];
     let tags = tags.into_iter().map(|(set, description)| {
@@ -149,7 +164,8 @@ mod tests {
         let names = METHODS.iter().map(|method| method.name);
         let documented = DOCUMENTATION.iter().map(|one| one.method);
         assert!(names.eq(documented), "the registry has another order");
-        let document: Value = serde_json::from_slice(&document()).unwrap();
+        let document = document(&Forwarding::default());
+        let document: Value = serde_json::from_slice(&document).unwrap();
         let methods = document["methods"].as_array().unwrap();
         assert_eq!(methods.len(), METHODS.len());
         for method in methods {
@@ -174,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_errors_of_a_method_have_different_codes() {
-        for documentation in DOCUMENTATION {
+        for documentation in DOCUMENTATION.iter().chain([&SENDING]) {
             let mut errors = Error::OF_ALL_METHODS.to_vec();
             errors.extend(documentation.errors);
             let codes: BTreeSet<i32> = errors.iter().map(|error| error.code()).collect();
@@ -185,15 +201,24 @@ mod tests {
     /// Every schema is used, and every name that is used has a schema.
     #[test]
     fn references_and_components_match() {
-        let text = String::from_utf8(document().to_vec()).unwrap();
-        let document: Value = serde_json::from_str(&text).unwrap();
-        let mut named = BTreeSet::new();
-        for (kind, components) in document["components"].as_object().unwrap() {
-            let names = components.as_object().unwrap().keys();
-            named.extend(names.map(|name| format!("#/components/{kind}/{name}")));
+        for (forwarded, methods) in [
+            (&[][..], METHODS.len()),
+            (&["txpool_status"], METHODS.len()),
+            (&["eth_sendRawTransaction"], METHODS.len() + 1),
+        ] {
+            let names: Vec<Box<str>> = forwarded.iter().copied().map(Into::into).collect();
+            let document = document(&Forwarding::new(&names).unwrap());
+            let text = String::from_utf8(document.to_vec()).unwrap();
+            let document: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(document["methods"].as_array().unwrap().len(), methods);
+            let mut named = BTreeSet::new();
+            for (kind, components) in document["components"].as_object().unwrap() {
+                let names = components.as_object().unwrap().keys();
+                named.extend(names.map(|name| format!("#/components/{kind}/{name}")));
+            }
+            let references = text.split(r##""$ref":""##).skip(1);
+            let references = references.map(|rest| rest.split('"').next().unwrap().to_owned());
+            assert_eq!(references.collect::<BTreeSet<_>>(), named, "{forwarded:?}");
         }
-        let references = text.split(r##""$ref":""##).skip(1);
-        let references = references.map(|rest| rest.split('"').next().unwrap().to_owned());
-        assert_eq!(references.collect::<BTreeSet<_>>(), named);
     }
 }

@@ -99,6 +99,14 @@ const fn method(
     }
 }
 
+/// `eth_sendRawTransaction`, which is served if it is forwarded.
+#[rustfmt::skip]
+pub(super) static SENDING: Documentation =
+    method("eth_sendRawTransaction",
+        "Checks a transaction, sends it to the nodes, and returns its hash, which is computed here.",
+        &[Parameter::required("Transaction", "DataInput")], ("Transaction hash", "Hash"),
+        &[Error::Limit, Error::Transaction]);
+
 /// Every method, in the order of the registry.
 #[rustfmt::skip]
 pub(super) static DOCUMENTATION: &[Documentation] = &[

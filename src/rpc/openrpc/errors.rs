@@ -24,6 +24,8 @@ pub(super) enum Error {
     CallLimit,
     /// A call that cannot be run, or fails.
     Call,
+    /// A transaction that is refused.
+    Transaction,
     /// A call that reverts.
     Reverted,
     /// A block below the window.
@@ -60,7 +62,7 @@ pub(super) enum Error {
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -68,6 +70,7 @@ impl Error {
         Self::QueryLimit,
         Self::CallLimit,
         Self::Call,
+        Self::Transaction,
         Self::Reverted,
         Self::Pruned,
         Self::UnknownTag,
@@ -118,6 +121,11 @@ impl Error {
                 "the call fails or cannot begin, the chain's rules are not known, the block is not \
                  in the window, was replaced while requireCanonical is true, or no node gives its \
                  state",
+            ),
+            Self::Transaction => (
+                RpcError::NoNodeAnswered,
+                "the transaction is not valid, or no node answered; if a node refuses it, the \
+                 error has that node's code and message",
             ),
             Self::Reverted => (
                 RpcError::Call(CallError::Reverted(Bytes::new())),

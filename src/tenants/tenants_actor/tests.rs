@@ -66,6 +66,7 @@ fn serve(opened: OpenedStore) -> Served {
     let setup = TenantsSetup {
         opened,
         configured: vec![ConfiguredKey::new("flag", "key by flag").unwrap()],
+        methods: Vec::new(),
         limits: ServiceLimits::default(),
         labels: Labels::new(["eth_chainId", "other"], ["ok", "denied"]),
         state: state.clone(),

@@ -225,6 +225,70 @@ fn unknown_options_commands_and_files_are_refused() {
     assert!(text.contains("wrokers"), "{text}");
 }
 
+/// What may not be forwarded, or not with this source, is one line that says so.
+#[test]
+fn methods_that_are_not_forwarded_are_refused_at_the_start() {
+    let node = ["--source", "node", "--node", "http://127.0.0.1:1"];
+    let dev = ["--source", "dev"];
+    for (source, methods, part) in [
+        (
+            &node[..],
+            "eth_sendRawTransaction,txpool_status,trace_block",
+            None,
+        ),
+        (
+            &node,
+            "eth_chainId",
+            Some("nearhead answers this method itself"),
+        ),
+        (
+            &node,
+            "txpool_status,eth_getLogs",
+            Some("--forward eth_getLogs: "),
+        ),
+        (&node, "admin_peers", Some("never forwarded")),
+        (&node, "engine_newPayloadV4", Some("never forwarded")),
+        (&node, "personal_sign", Some("never forwarded")),
+        (&node, "debug_traceTransaction", Some("never forwarded")),
+        (&node, "Miner_start", Some("never forwarded")),
+        (&node, "eth_sign", Some("never forwarded")),
+        (&node, "eth_signTransaction", Some("never forwarded")),
+        (&node, "eth_sendTransaction", Some("never forwarded")),
+        (&node, "eth_newFilter", Some("never forwarded")),
+        (&node, "eth_getFilterChanges", Some("never forwarded")),
+        (
+            &node,
+            "eth_subscribe",
+            Some("nearhead answers this method itself"),
+        ),
+        (&node, "", Some("the name of a method")),
+        (&node, "txpool status", Some("the name of a method")),
+        (&node, "txpool_status,", Some("the name of a method")),
+        (&dev, "txpool_status", Some("it needs --source node")),
+        (&[], "txpool_status", Some("add --source node")),
+    ] {
+        for command in [&["check"][..], &[]] {
+            // Without a reason not to, it would serve.
+            if command.is_empty() && part.is_none() {
+                continue;
+            }
+            let arguments = [command, source, &["--forward", methods]].concat();
+            let (code, text) = run(&arguments);
+            let case = format!("{arguments:?}: {text}");
+            match part {
+                None => {
+                    check(&case, &code, &Some(0));
+                    assert!(text.contains("eth_sendRawTransaction, txpool_status, trace_block"));
+                }
+                Some(part) => {
+                    check(&case, &(code, text.trim().lines().count()), &(Some(2), 1));
+                    assert!(text.contains(part), "{case}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn an_invalid_key_is_not_printed() {
     let (code, text) = run(&["--api-key", "alice=not a good secret"]);

@@ -20,6 +20,7 @@
 //! | `announcements` | lies in the heads that an upstream announces |
 //! | `data_folder` | what outlives the process: locks, other chains, damaged files |
 //! | `identity` | which chain is followed: agreed on, pinned, finalized by an earlier process |
+//! | `forwarding` | transactions and other calls that are passed to nodes, and nodes that fail or lie about them |
 //! | `freshness` | a head that stands still |
 //! | `classes` | an upstream that refuses or stalls one class of calls is used for the others |
 //! | `trust` | nodes that invent blocks, alone and against a quorum |
@@ -43,6 +44,7 @@ mod fees;
 mod fields;
 mod filters;
 mod following;
+mod forwarding;
 mod freshness;
 mod identity;
 mod liar;

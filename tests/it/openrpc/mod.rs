@@ -74,7 +74,7 @@ const DIFFERENCES: &[(&str, Names, &str)] = &[
 ];
 
 fn document() -> Value {
-    parse(&nearhead::rpc::document())
+    parse(&nearhead::rpc::document(&Default::default()))
 }
 
 /// A request without a body, and its response.
@@ -307,7 +307,7 @@ fn the_document_matches_the_meta_schema_and_the_service_the_document() {
     assert!(accepted > 300 && calls.len() - accepted > 300, "{accepted}");
     let folder = scratch("openrpc");
     let files = ["document.json", "calls.json"].map(|name| folder.join(name));
-    fs::write(&files[0], nearhead::rpc::document()).unwrap();
+    fs::write(&files[0], nearhead::rpc::document(&Default::default())).unwrap();
     fs::write(&files[1], json!(calls).to_string()).unwrap();
     let mut command = Command::new("node");
     command.arg(installed("tests/clients/openrpc.mjs"));
@@ -369,7 +369,7 @@ fn schemas_are_those_of_execution_apis() {
     let calls = calls(&mut server.connect());
     let folder = scratch("openrpc-execution-apis");
     let files = ["document.json", "theirs.json", "calls.json"].map(|name| folder.join(name));
-    fs::write(&files[0], nearhead::rpc::document()).unwrap();
+    fs::write(&files[0], nearhead::rpc::document(&Default::default())).unwrap();
     fs::write(&files[1], fixture().to_string()).unwrap();
     fs::write(&files[2], json!(calls).to_string()).unwrap();
     let mut command = Command::new("node");

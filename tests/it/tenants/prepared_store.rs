@@ -116,7 +116,11 @@ impl PreparedStore {
 
     /// Writes the store of the dev chain into the folder of its data, and returns that.
     pub(crate) fn write(&self, root: &Path) -> PathBuf {
-        let (chain_id, genesis) = dev_chain();
+        self.write_for(root, dev_chain())
+    }
+
+    /// The same for another chain, by its id and its genesis.
+    pub(crate) fn write_for(&self, root: &Path, (chain_id, genesis): (u64, B256)) -> PathBuf {
         let folder = DataFolder::open(root, chain_id, genesis).unwrap();
         let mut store = SqliteStore::open(folder.path()).unwrap();
         let commit = Commit {

@@ -32,7 +32,7 @@ mod traffic;
 mod wallet;
 
 pub(crate) use self::{
-    anvil::Anvil,
+    anvil::{Anvil, FIRST_KEY},
     branches::{Branches, of_files, steps},
     engine::{Engine, Forkchoice},
     geth::Geth,

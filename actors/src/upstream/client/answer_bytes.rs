@@ -3,7 +3,7 @@
 use nearhead_chain::remote::ANSWER_BYTES_MAX;
 
 /// Longest answer that is a single value, or a few: a chain id, or the progress of a sync.
-pub(super) const VALUE: usize = 4 << 10;
+pub(crate) const VALUE: usize = 4 << 10;
 
 /// Longest header with the hashes of its block's transactions. At 69 bytes each there is room for
 /// 30,000 of them, which take 630 million gas.

@@ -173,18 +173,18 @@ impl CallError {
             Meaning::RateLimited => Self::RateLimited { retry_after: None },
             Meaning::BadParams | Meaning::Other => Self::Rpc {
                 code: payload.code,
-                message: printable(&payload.message),
+                message: printable(&payload.message, TEXT_CHARS_MAX),
             },
         }
     }
 }
 
-/// An upstream's text, shortened and without control characters, for a log line.
-fn printable(text: &str) -> Box<str> {
+/// An upstream's text, shortened to so many characters, and without control characters.
+pub(crate) fn printable(text: &str, chars_max: usize) -> Box<str> {
     let chars = text
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char });
-    chars.take(TEXT_CHARS_MAX).collect::<String>().into()
+    chars.take(chars_max).collect::<String>().into()
 }
 
 /// An error followed by its causes, each if it adds something.
@@ -199,5 +199,5 @@ fn with_sources(error: &dyn Error) -> Box<str> {
         }
         source = error.source();
     }
-    printable(&text)
+    printable(&text, TEXT_CHARS_MAX)
 }

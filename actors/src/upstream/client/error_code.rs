@@ -2,9 +2,15 @@
 //!
 //! The message is ignored: it differs between clients and between their versions.
 
+/// JSON-RPC 2.0, section 5.1: method not found.
+pub(crate) const METHOD_NOT_FOUND: i32 = -32_601;
+
+/// The code of errors without one of their own, as in geth.
+pub(crate) const UNSPECIFIED: i32 = -32_000;
+
 /// What an error code says about the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// It does not have the method.
     UnsupportedMethod,
     /// It has the method, but does not accept these parameters.
@@ -18,7 +24,7 @@ pub(super) enum Meaning {
 }
 
 /// The meaning of `code`.
-pub(super) const fn meaning(code: i64) -> Meaning {
+pub(crate) const fn meaning(code: i64) -> Meaning {
     match code {
         // JSON-RPC 2.0, section 5.1: method not found.
         -32601 => Meaning::UnsupportedMethod,

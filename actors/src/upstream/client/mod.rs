@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alloy_json_rpc::{RpcRecv, RpcSend};
+use alloy_json_rpc::{ErrorPayload, RpcRecv, RpcSend};
 use alloy_primitives::{Address, B256, U64};
 use nearhead_chain::changes::TRACER_OPTIONS;
 use serde_json::value::RawValue;
@@ -37,7 +37,8 @@ use tokio::{
 };
 
 pub(crate) use claim::HeadClaim;
-pub(crate) use error::{CallError, ClientError};
+pub(crate) use error::{CallError, ClientError, printable};
+pub(crate) use error_code::{METHOD_NOT_FOUND, Meaning, UNSPECIFIED, meaning};
 pub(crate) use heads::Heads;
 pub(crate) use large::JsonAnswer;
 pub(super) use negative_cache::NegativeCache;
@@ -348,6 +349,29 @@ impl UpstreamClient {
         let (method, params) = (OptionalMethod::Witness, (U64::from(number),));
         let witness = self.call_optional(method, params, answer_bytes::WITNESS);
         witness.await.map(Some)
+    }
+
+    /// A call of any method: the upstream's answer of at most `bytes_max` bytes, null included, or
+    /// its own error.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn ask(
+        &self,
+        method: &'static str,
+        params: Box<RawValue>,
+        bytes_max: usize,
+    ) -> Result<Result<JsonAnswer, ErrorPayload>, CallError> {
+        let _turn = self.turn().await?;
+        let Inner {
+            limits, transport, ..
+        } = &*self.inner;
+        let limit = bytes_max.min(limits.answer_bytes_max);
+        let answer = transport.ask(self.timeout, limit, method, params).await?;
+        match answer {
+            Ok(answer) if answer.get().len() > limit => Err(CallError::TooLarge { limit }),
+            answer => Ok(answer),
+        }
     }
 
     /// Whether the upstream is known to lack this method. After five minutes it is asked again.

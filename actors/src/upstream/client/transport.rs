@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use alloy_json_rpc::RpcSend;
+use alloy_json_rpc::{ErrorPayload, RpcError, RpcSend};
 use alloy_primitives::B256;
 use alloy_rpc_client::RpcClient;
+use alloy_transport::TransportError;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::{sync::Mutex as AsyncMutex, time};
@@ -24,6 +25,23 @@ pub(super) struct Connection {
     large: Arc<LargeAnswers>,
     /// The number of the pool; 0 over WebSocket.
     pool: u64,
+}
+
+impl Connection {
+    async fn call(
+        self,
+        bytes_max: usize,
+        method: &'static str,
+        params: impl RpcSend,
+    ) -> Result<JsonAnswer, TransportError> {
+        let call = self.client.request(method, params).map_meta(|mut meta| {
+            meta.extensions_mut().insert(BytesMax(bytes_max));
+            meta
+        });
+        let expected = self.large.register(call.request().meta.id.clone());
+        let json: Box<RawValue> = call.await?;
+        Ok(expected.answered(json))
+    }
 }
 
 /// The connections to one upstream.
@@ -78,15 +96,9 @@ impl Transport {
         method: &'static str,
         params: impl RpcSend,
     ) -> Result<JsonAnswer, CallError> {
-        let call = async |Connection { client, large, .. }| {
-            let call = client.request(method, params).map_meta(|mut meta| {
-                meta.extensions_mut().insert(BytesMax(bytes_max));
-                meta
-            });
-            let expected = large.register(call.request().meta.id.clone());
-            let json: Result<Box<RawValue>, _> = call.await;
-            let json = json.map_err(CallError::from_transport)?;
-            Ok(expected.answered(json))
+        let call = async |connection: Connection| {
+            let answer = connection.call(bytes_max, method, params).await;
+            answer.map_err(CallError::from_transport)
         };
         self.with_timeout(timeout, call).await
     }
@@ -114,6 +126,23 @@ impl Transport {
             Ok(answered)
         };
         self.with_timeout(timeout, calls).await
+    }
+
+    /// The same as [`Self::call`], with the upstream's own error as an answer.
+    pub(super) async fn ask(
+        &self,
+        timeout: Duration,
+        bytes_max: usize,
+        method: &'static str,
+        params: impl RpcSend,
+    ) -> Result<Result<JsonAnswer, ErrorPayload>, CallError> {
+        let ask =
+            async |connection: Connection| match connection.call(bytes_max, method, params).await {
+                Ok(answer) => Ok(Ok(answer)),
+                Err(RpcError::ErrorResp(payload)) => Ok(Err(payload)),
+                Err(error) => Err(CallError::from_transport(error)),
+            };
+        self.with_timeout(timeout, ask).await
     }
 
     /// Subscribes, or fails if that is not answered within `timeout`.

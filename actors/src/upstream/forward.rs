@@ -1,0 +1,276 @@
+//! Calls of clients that upstreams answer. Nothing of their answers is verified.
+//!
+//! A call goes to one upstream: to the one that gave the newest head, or to another one while that
+//! fails. It is repeated at the next one only if the one before has certainly done nothing. A
+//! transaction goes to all of them, because it is the same transaction wherever it arrives.
+
+mod node;
+mod node_error;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use alloy_primitives::{Address, B256, Bytes, U64};
+use nearhead_chain::json::nesting;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
+
+use self::{
+    node::{Failure, ForwardNode, Standby},
+    node_error::{is_known_already, lacks},
+};
+use super::{
+    client::{CallError, UpstreamClient, answer_bytes},
+    health::UpstreamId,
+    standing::Standing,
+};
+use crate::{
+    admission::{FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, FairPermit},
+    messages::{NodeAnswer, NodeError, QueryError, Reply},
+};
+
+/// How long the others are waited for once one upstream has answered, where the answers of all
+/// count: one that hangs delays nobody for longer.
+const OTHERS_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Passes calls to upstreams. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Forwarder {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    nodes: Vec<ForwardNode>,
+    runtime: Handle,
+    standing: Arc<Standing>,
+    /// Longest time that one call may take, with all that it waits for.
+    deadline: Duration,
+}
+
+impl Forwarder {
+    /// One that calls these upstreams, which are in the operator's order. Calls run on `runtime`
+    /// and take at most `deadline`; `standing` decides which upstream is asked first.
+    pub(super) fn new(
+        clients: Vec<UpstreamClient>,
+        runtime: Handle,
+        standing: Arc<Standing>,
+        deadline: Duration,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                nodes: clients.into_iter().map(ForwardNode::new).collect(),
+                runtime,
+                standing,
+                deadline,
+            }),
+        }
+    }
+
+    /// How many upstreams there are.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.shared.nodes.len()
+    }
+
+    /// Makes a call of any method, with a JSON array of parameters. Dropping the future gives the
+    /// call up.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: every upstream is busy or limits our calls.
+    /// [`QueryError::NoNodeAnswered`]: the call may have been made.
+    pub(crate) async fn call(
+        &self,
+        permit: FairPermit,
+        method: &'static str,
+        params: Box<str>,
+    ) -> Reply<NodeAnswer> {
+        let shared = Arc::clone(&self.shared);
+        let mut task = JoinSet::new();
+        task.spawn_on(
+            async move {
+                let _permit = permit;
+                let answer = timeout(shared.deadline, shared.call(method, params));
+                answer.await.unwrap_or(Err(QueryError::NoNodeAnswered))
+            },
+            &self.shared.runtime,
+        );
+        let answer = task.join_next().await.and_then(Result::ok);
+        // The runtime is shut down with the source.
+        answer.unwrap_or(Err(QueryError::Unavailable))
+    }
+
+    /// Sends a transaction to every upstream, and waits until one of them takes it. The others get
+    /// it all the same, and also if the future is dropped.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`]: every upstream is busy or limits our calls.
+    /// [`QueryError::NoNodeAnswered`]: the transaction may have been sent.
+    pub(crate) async fn send(
+        &self,
+        permit: FairPermit,
+        hash: B256,
+        transaction: Bytes,
+    ) -> Reply<Result<(), NodeError>> {
+        let ids = self.shared.order().nodes;
+        let permit = Arc::new(permit);
+        let (sender, mut answers) = mpsc::channel(ids.len().max(1));
+        for id in ids {
+            let (shared, permit) = (Arc::clone(&self.shared), Arc::clone(&permit));
+            let (transaction, sender) = (transaction.clone(), sender.clone());
+            self.shared.runtime.spawn(async move {
+                let answer = timeout(shared.deadline, shared.send(id, hash, &transaction)).await;
+                // Sending fails if the client has been answered, or has gone.
+                let _ = sender.try_send(answer.unwrap_or(Err(QueryError::NoNodeAnswered)));
+                drop(permit);
+            });
+        }
+        drop(sender);
+        let (mut refused, mut failed) = (None, None);
+        let mut until = Instant::now() + self.shared.deadline;
+        while let Ok(Some(answer)) = timeout_at(until, answers.recv()).await {
+            match answer {
+                Ok(Ok(())) => return Ok(Ok(())),
+                Ok(Err(error)) => {
+                    until = until.min(Instant::now() + OTHERS_WAIT_MAX);
+                    refused.get_or_insert(error);
+                }
+                Err(QueryError::Unavailable) => {
+                    failed.get_or_insert(QueryError::Unavailable);
+                }
+                // It may have taken the transaction.
+                Err(error) => failed = Some(error),
+            }
+        }
+        match refused {
+            Some(error) => Ok(Err(error)),
+            None => Err(failed.unwrap_or(QueryError::Unavailable)),
+        }
+    }
+
+    /// The highest count of an account's transactions, with those that wait, that an upstream
+    /// states; `None` if none states one. A transaction is known to the upstreams one after
+    /// another, and a client that uses a count again loses a transaction. Dropping the future gives
+    /// the calls up.
+    pub(crate) async fn pending_count(&self, permit: FairPermit, address: Address) -> Option<u64> {
+        let mut tasks = JoinSet::new();
+        for id in self.shared.order().nodes {
+            let shared = Arc::clone(&self.shared);
+            let count = async move { shared.pending_count(id, address).await };
+            tasks.spawn_on(count, &self.shared.runtime);
+        }
+        let mut until = Instant::now() + self.shared.deadline;
+        let mut highest = None;
+        while let Ok(Some(count)) = timeout_at(until, tasks.join_next()).await {
+            if let Ok(Some(count)) = count {
+                until = until.min(Instant::now() + OTHERS_WAIT_MAX);
+                highest = highest.max(Some(count));
+            }
+        }
+        drop(permit);
+        highest
+    }
+}
+
+impl Shared {
+    /// The upstreams to call, in order, without those that limit our calls.
+    fn order(&self) -> Standby {
+        let now = Instant::now();
+        Standby::new(
+            &self.nodes,
+            self.standing.forward_order(now.into_std()),
+            now,
+        )
+    }
+
+    async fn call(&self, method: &'static str, params: Box<str>) -> Reply<NodeAnswer> {
+        let params = RawValue::from_string(params.into_string());
+        // The client's text was parsed before.
+        let params = params.map_err(|_| QueryError::Unavailable)?;
+        let mut is_lacked = false;
+        for id in self.order().nodes {
+            let node = &self.nodes[id];
+            let asked = node.ask(method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
+            match asked.await {
+                Ok(Ok(answer)) => {
+                    let json = answer.into_json();
+                    if nesting(json.get().as_bytes()) > FORWARDED_DEPTH_MAX {
+                        return Err(QueryError::NoNodeAnswered);
+                    }
+                    return Ok(NodeAnswer::Result(
+                        Box::<str>::from(json).into_string().into_bytes(),
+                    ));
+                }
+                Ok(Err(error)) => return Ok(NodeAnswer::Error(error)),
+                Err(Failure::Nothing) => {}
+                Err(Failure::Lacked) => is_lacked = true,
+                Err(Failure::Unknown) => return Err(QueryError::NoNodeAnswered),
+            }
+        }
+        match is_lacked {
+            true => Ok(NodeAnswer::Unsupported),
+            false => Err(QueryError::Unavailable),
+        }
+    }
+
+    async fn send(
+        &self,
+        id: UpstreamId,
+        hash: B256,
+        transaction: &Bytes,
+    ) -> Reply<Result<(), NodeError>> {
+        let node = &self.nodes[id];
+        let params = to_raw_value(&[transaction]).map_err(|_| QueryError::Unavailable)?;
+        let asked = node.ask_again("eth_sendRawTransaction", params, answer_bytes::VALUE);
+        match asked.await {
+            Ok(Ok(answer)) => {
+                let stated = answer.into_json();
+                if serde_json::from_str(stated.get()).ok() != Some(hash) {
+                    tracing::warn!(
+                        node = %node.endpoint(),
+                        %hash,
+                        "the node took a transaction and answered with another hash"
+                    );
+                }
+                Ok(Ok(()))
+            }
+            Ok(Err(error)) if is_known_already(&error.message) => Ok(Ok(())),
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(Failure::Nothing) => Err(QueryError::Unavailable),
+            Err(Failure::Lacked) => Ok(Err(lacks("eth_sendRawTransaction"))),
+            Err(Failure::Unknown) => Err(QueryError::NoNodeAnswered),
+        }
+    }
+
+    async fn pending_count(&self, id: UpstreamId, address: Address) -> Option<u64> {
+        let params = to_raw_value(&(address, "pending")).ok()?;
+        let method = "eth_getTransactionCount";
+        let asked = self.nodes[id].ask_again(method, params, answer_bytes::VALUE);
+        let answer = asked.await.ok()?.ok()?;
+        let count: U64 = serde_json::from_str(answer.get()).ok()?;
+        Some(count.to())
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Busy | CallError::RateLimited { .. } => Self::Nothing,
+            CallError::UnsupportedMethod => Self::Lacked,
+            CallError::Timeout(_)
+            | CallError::Connection(_)
+            | CallError::Refused { .. }
+            | CallError::NotFound
+            | CallError::Malformed(_)
+            | CallError::TooLarge { .. }
+            | CallError::Rpc { .. } => Self::Unknown,
+        }
+    }
+}

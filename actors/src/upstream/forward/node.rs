@@ -1,0 +1,152 @@
+//! One upstream, as forwarded calls use it.
+
+use std::time::Duration;
+
+use alloy_json_rpc::ErrorPayload;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::node_error::node_error;
+use crate::{
+    messages::NodeError,
+    upstream::{
+        Endpoint,
+        client::{CallError, JsonAnswer, Meaning, UpstreamClient, meaning},
+        health::UpstreamId,
+    },
+};
+
+/// How long an upstream that failed is asked after the others, and how long one that limits our
+/// calls and does not say for how long is not asked. A client that waits tries again later.
+const BACKED_OFF_FOR: Duration = Duration::from_secs(5);
+
+/// An upstream, and how its forwarded calls went. What a client asks for may take long or fail, so
+/// this is no fault of the upstream, and does not matter to the chain that is followed.
+#[derive(Debug)]
+pub(super) struct ForwardNode {
+    client: UpstreamClient,
+    backoff: Mutex<Option<Backoff>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Backoff {
+    until: Instant,
+    /// Whether it limits our calls.
+    is_limited: bool,
+}
+
+/// Why an upstream gave no answer, and what became of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It was not made.
+    Nothing,
+    /// It was not made, because the upstream lacks the method.
+    Lacked,
+    /// It may have been made.
+    Unknown,
+}
+
+impl ForwardNode {
+    pub(super) fn new(client: UpstreamClient) -> Self {
+        Self {
+            client,
+            backoff: Mutex::default(),
+        }
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.client.endpoint()
+    }
+
+    /// Makes a call: the answer, or the upstream's own error.
+    pub(super) async fn ask(
+        &self,
+        method: &'static str,
+        params: Box<RawValue>,
+        bytes_max: usize,
+    ) -> Result<Result<JsonAnswer, NodeError>, Failure> {
+        let answer = self.client.ask(method, params, bytes_max).await;
+        self.judge(method, answer)
+    }
+
+    /// The same for a call that may be made twice: once more if its connection has ended, which an
+    /// idle one does without anybody's notice.
+    pub(super) async fn ask_again(
+        &self,
+        method: &'static str,
+        params: Box<RawValue>,
+        bytes_max: usize,
+    ) -> Result<Result<JsonAnswer, NodeError>, Failure> {
+        let mut answer = self.client.ask(method, params.clone(), bytes_max).await;
+        if matches!(answer, Err(CallError::Connection(_))) {
+            answer = self.client.ask(method, params, bytes_max).await;
+        }
+        self.judge(method, answer)
+    }
+
+    /// What an answer is to a client, and what it says about the upstream.
+    fn judge(
+        &self,
+        method: &'static str,
+        answer: Result<Result<JsonAnswer, ErrorPayload>, CallError>,
+    ) -> Result<Result<JsonAnswer, NodeError>, Failure> {
+        let error = match answer {
+            Ok(Ok(answer)) => {
+                *self.backoff.lock() = None;
+                return Ok(Ok(answer));
+            }
+            Ok(Err(payload)) => match meaning(payload.code) {
+                Meaning::UnsupportedMethod => CallError::UnsupportedMethod,
+                Meaning::RateLimited => CallError::RateLimited { retry_after: None },
+                Meaning::BadParams | Meaning::NotFound | Meaning::Other => {
+                    return Ok(Err(node_error(self.endpoint(), &payload)));
+                }
+            },
+            Err(error) => error,
+        };
+        tracing::debug!(node = %self.endpoint(), method, %error, "a forwarded call failed");
+        self.back_off(&error, Instant::now());
+        Err(error.into())
+    }
+
+    fn back_off(&self, error: &CallError, now: Instant) {
+        let (wait, is_limited) = match error {
+            CallError::RateLimited { retry_after } => (*retry_after, true),
+            CallError::Timeout(_) | CallError::Connection(_) | CallError::Refused { .. } => {
+                (None, false)
+            }
+            // It answers.
+            CallError::Busy
+            | CallError::UnsupportedMethod
+            | CallError::NotFound
+            | CallError::Malformed(_)
+            | CallError::TooLarge { .. }
+            | CallError::Rpc { .. } => return,
+        };
+        let until = now + wait.unwrap_or(BACKED_OFF_FOR);
+        *self.backoff.lock() = Some(Backoff { until, is_limited });
+    }
+
+    fn backoff(&self, now: Instant) -> Option<Backoff> {
+        self.backoff.lock().filter(|backoff| backoff.until > now)
+    }
+}
+
+/// The upstreams that may be called now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Standby {
+    /// Their ids, in order.
+    pub(super) nodes: Vec<UpstreamId>,
+}
+
+impl Standby {
+    /// These, in this order: without those that limit our calls, and those that failed last.
+    pub(super) fn new(nodes: &[ForwardNode], order: Vec<UpstreamId>, now: Instant) -> Self {
+        let backoff = |id: &UpstreamId| nodes[*id].backoff(now);
+        let is_limited = |id: &UpstreamId| backoff(id).is_some_and(|backoff| backoff.is_limited);
+        let mut nodes: Vec<_> = order.into_iter().filter(|id| !is_limited(id)).collect();
+        nodes.sort_by_key(|id| backoff(id).is_some());
+        Self { nodes }
+    }
+}
