@@ -182,15 +182,15 @@ options! {
     /// is not held, or by --forward; 0 for no limit
     "node-calls-per-key" node_calls_per_key: u32 = 0,
         "CALLS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
-    /// Memory in bytes for state fetched from nodes; the least recently read state is dropped first.
-    /// auto is a quarter of the memory of the machine or the cgroup, at most 1 GiB
+    /// Memory in bytes for state from nodes; the least recently used is dropped first. auto is a
+    /// quarter of the memory of the machine or the cgroup, at most 1 GiB
     "state-bytes" state_bytes: Cap = Cap::Auto,
         "BYTES", "auto or a whole number from 1048576 to 1099511627776",
         |text| cap(text, 1 << 20, 1 << 40);
     /// How state that is held stays current while blocks arrive. auto: a node's tracer tells what a
     /// block changed, or if no node has one, as proofs; proofs: what a block names, and what was
-    /// read last, is proven again; witness: as auto, with a block's witness in place of most proofs,
-    /// for a near node; off: after a block, what is read is fetched again
+    /// read last, is proven again; witness: as auto, with a witness in place of most proofs, for a
+    /// near node; off: after a block, what is read is fetched again
     "state-follow" state_follow: StateFollow = StateFollow::Auto,
         "MODE", "auto, proofs, witness or off", parsed;
     /// A method to pass to nodes. Its answers are not verified, and say so in

@@ -488,7 +488,7 @@ impl Metrics {
         self.notifications.inc_by(count as u64);
     }
 
-    /// Records that a block was merged into the state that is held, this long after it was readable.
+    /// Records that a block was merged into the held state, this long after it was readable.
     pub(crate) fn state_merged(&self, took: Duration) {
         self.state.merged(took.as_secs_f64());
     }

@@ -25,6 +25,7 @@ use super::{
     priority::lower_priority,
     reporter::Reporter,
     standing::Standing,
+    state::following::StateFollower,
     tracker_window::TrackerWindow,
     verified::{UnknownTransaction, VerifiedUpstream},
 };
@@ -261,7 +262,7 @@ impl Source for UpstreamSource {
             let _ = stop.recv();
             drop(end);
         });
-        let state_follower = state.follower(state_follow, link.clone());
+        let state_follower = StateFollower::of(&state, state_follow, link.clone());
         let window = TrackerWindow::new(link, served, rules);
         if let Some(state_follower) = state_follower {
             runtime.spawn(state_follower.run(window.readable()));

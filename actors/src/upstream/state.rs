@@ -14,7 +14,7 @@
 
 mod counts;
 mod fetch;
-mod following;
+pub(super) mod following;
 mod merge_counts;
 mod merging;
 mod recent_keys;
@@ -33,7 +33,6 @@ use nearhead_chain::{
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 pub use counts::StateCounts;
-pub(crate) use following::StateFollower;
 pub use merge_counts::MergeCounts;
 
 use super::{
@@ -45,7 +44,6 @@ use crate::{
     admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
-    source::SourceLink,
 };
 use recent_keys::RecentKeys;
 use single_flight::{SingleFlight, Wanted};
@@ -165,12 +163,6 @@ impl StateSource {
     #[must_use]
     pub fn store(&self) -> &NodeStore {
         &self.shared.store
-    }
-
-    /// What keeps the state current; `None` if nothing does. Its merges are reported to `link`.
-    pub(crate) fn follower(&self, follow: StateFollow, link: SourceLink) -> Option<StateFollower> {
-        let shared = Arc::clone(&self.shared);
-        (follow != StateFollow::Off).then(|| StateFollower::new(shared, follow, link))
     }
 
     /// The count of panics in fetches; reads count theirs in it too.

@@ -254,8 +254,11 @@ fn methods_that_are_not_forwarded_are_refused_at_the_start() {
         (&node, "eth_sign", Some("never forwarded")),
         (&node, "eth_signTransaction", Some("never forwarded")),
         (&node, "eth_sendTransaction", Some("never forwarded")),
-        (&node, "eth_newFilter", Some("never forwarded")),
-        (&node, "eth_getFilterChanges", Some("never forwarded")),
+        (
+            &node,
+            "eth_newPendingTransactionFilter",
+            Some("never forwarded"),
+        ),
         (
             &node,
             "eth_subscribe",

@@ -39,7 +39,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Nearhead follows through `via`, which gets the address of the geth, and knows the first block.
+    /// Nearhead follows the URL that `via` makes, and knows the first block.
     fn start(
         name: &str,
         seed: u64,

@@ -67,8 +67,8 @@ impl Branches {
     }
 }
 
-/// The genesis and the steps of a dev chain: each makes a block, or replaces the last `depth` blocks
-/// and makes one more, at every `every`-th step.
+/// The genesis and the steps of a dev chain: each makes a block; every `every`-th one replaces the
+/// last `depth` blocks too.
 pub(crate) fn steps(
     name: &str,
     seed: u64,

@@ -79,7 +79,7 @@ fn an_account_that_is_deleted_and_made_again_loses_its_storage() {
         is_cleared: true,
         ..AccountChange::default()
     };
-    check(&[deleted.clone()], &[(ONE, cleared.clone())]);
+    check(std::slice::from_ref(&deleted), &[(ONE, cleared.clone())]);
     let made = [
         json!({}),
         json!({ONE.to_string(): {"nonce": "0x1", "codeHash": word(5), "storage": {word(2).to_string(): word(3)}}}),

@@ -25,3 +25,12 @@ pub enum TrieError {
         error: alloy_rlp::Error,
     },
 }
+
+/// What was read; `None` if a node of its path is missing.
+pub(super) fn if_held<T>(read: Result<T, TrieError>) -> Result<Option<T>, TrieError> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(TrieError::MissingNode { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

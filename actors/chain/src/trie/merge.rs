@@ -17,13 +17,14 @@ mod invariant;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256, keccak256, map::AddressMap};
-use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount};
 
 pub use changes::{AccountChange, StateChanges};
 
 use super::{
     State, TrieError,
+    error::if_held,
+    node::account_of,
     subtree::{LeafUpdate, TrieUpdater},
 };
 use descent::{Descent, KnownLeaf};
@@ -282,20 +283,4 @@ fn storage_roots(
         _ => EMPTY_ROOT_HASH,
     };
     Ok((before, account_of(&leaf.after)?.storage_root))
-}
-
-fn account_of(rlp: &[u8]) -> Result<TrieAccount, TrieError> {
-    TrieAccount::decode(&mut { rlp }).map_err(|error| TrieError::Malformed {
-        hash: keccak256(rlp),
-        error,
-    })
-}
-
-/// What was read; `None` if a node of its path is missing.
-fn if_held<T>(read: Result<T, TrieError>) -> Result<Option<T>, TrieError> {
-    match read {
-        Ok(value) => Ok(Some(value)),
-        Err(TrieError::MissingNode { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

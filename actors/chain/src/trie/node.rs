@@ -1,7 +1,9 @@
-use alloy_primitives::B256;
+use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, EMPTY_LIST_CODE, EMPTY_STRING_CODE, Error, Header, Result};
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount, nodes::RlpNode};
 use nybbles::Nibbles;
+
+use super::TrieError;
 
 /// Nibbles of a key: state tries are keyed by keccak256.
 pub(super) const KEY_NIBBLES: usize = 64;
@@ -138,6 +140,14 @@ impl<'a> Child<'a> {
             Self::Inline(rlp) => RlpNode::from_rlp(rlp),
         }
     }
+}
+
+/// Decodes the value of an account leaf.
+pub(super) fn account_of(rlp: &[u8]) -> std::result::Result<TrieAccount, TrieError> {
+    TrieAccount::decode(&mut { rlp }).map_err(|error| TrieError::Malformed {
+        hash: keccak256(rlp),
+        error,
+    })
 }
 
 /// An item that a stored node references by keccak256.

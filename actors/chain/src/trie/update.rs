@@ -2,11 +2,11 @@ use alloy_primitives::{
     B256, Bytes, U256, keccak256,
     map::{AddressMap, B256Map},
 };
-use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{
     Changes, NodeStore, TrieError,
+    node::account_of,
     subtree::{LeafUpdate, TrieUpdater},
 };
 
@@ -72,14 +72,7 @@ impl LeafUpdate for &AccountUpdate {
             return Ok(None);
         };
         let storage_root = match before {
-            Some(rlp) if !self.storage_wiped => {
-                TrieAccount::decode(&mut { rlp })
-                    .map_err(|error| TrieError::Malformed {
-                        hash: keccak256(rlp),
-                        error,
-                    })?
-                    .storage_root
-            }
+            Some(rlp) if !self.storage_wiped => account_of(rlp)?.storage_root,
             _ => EMPTY_ROOT_HASH,
         };
         let mut slots = self

@@ -7,7 +7,7 @@ use nearhead_chain::block::Block;
 use tokio::{sync::watch, time};
 
 use super::{
-    Shared, StateFollow,
+    Shared, StateFollow, StateSource,
     merge_counts::{ChangesFrom, MergeEnd},
     merging::Step,
 };
@@ -36,15 +36,16 @@ pub(crate) struct StateFollower {
 }
 
 impl StateFollower {
-    pub(super) fn new(shared: Arc<Shared>, follow: StateFollow, link: SourceLink) -> Self {
-        Self {
-            shared,
+    /// Keeps the state of a source current; `None` if nothing does. Merges are reported to `link`.
+    pub(crate) fn of(source: &StateSource, follow: StateFollow, link: SourceLink) -> Option<Self> {
+        (follow != StateFollow::Off).then(|| Self {
+            shared: Arc::clone(&source.shared),
             follow,
             link,
             merged: VecDeque::with_capacity(MERGED_MAX),
             block_time: BlockTime::default(),
             began: Instant::now(),
-        }
+        })
     }
 
     /// Merges until the sender is dropped. It sends when a head has become readable.

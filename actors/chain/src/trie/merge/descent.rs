@@ -6,6 +6,7 @@ use nybbles::Nibbles;
 
 use crate::trie::{
     TrieError,
+    error::if_held,
     node::KEY_NIBBLES,
     subtree::{DecodedNode, LeafUpdate, Subtree, TrieUpdater, nibble_at},
 };
@@ -75,7 +76,8 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         match after {
             Subtree::Empty => Ok(()),
             Subtree::Untouched(node) | Subtree::Branch(node) => {
-                if matches!(&before, Subtree::Untouched(same) | Subtree::Branch(same) if *same == node)
+                if let Subtree::Untouched(same) | Subtree::Branch(same) = &before
+                    && *same == node
                 {
                     return Ok(());
                 }
@@ -205,8 +207,4 @@ fn of_prefix<'u, L>(updates: &'u [(B256, L)], prefix: &Nibbles) -> &'u [(B256, L
     let from = updates.partition_point(|(key, _)| begins(key) < *prefix);
     let count = updates[from..].partition_point(|(key, _)| begins(key) == *prefix);
     &updates[from..from + count]
-}
-
-fn if_held<T>(read: Result<T, TrieError>) -> Result<Option<T>, TrieError> {
-    super::if_held(read)
 }

@@ -5,7 +5,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, nodes::RlpNode};
 
 use crate::trie::{
     NodeStore, State, TrieError,
-    node::KEY_NIBBLES,
+    node::{KEY_NIBBLES, account_of},
     subtree::{DecodedNode, Subtree, TrieUpdater},
 };
 
@@ -62,7 +62,7 @@ impl Walk<'_> {
             return Ok(Err(lost));
         }
         for (before, after) in accounts {
-            let storage_root = |rlp: &[u8]| super::account_of(rlp).map(|of| root(of.storage_root));
+            let storage_root = |rlp: &[u8]| account_of(rlp).map(|of| root(of.storage_root));
             let before = before.map_or(Ok(Subtree::Empty), |rlp| storage_root(&rlp))?;
             let after = storage_root(&after)?;
             if let Err(lost) = self.check_below(before, after, 0, &mut Vec::new())? {
