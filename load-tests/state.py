@@ -115,6 +115,9 @@ def run(options, chain, follow):
     with followed(options, chain) as (upstream, server):
         heads = Heads(server)
         reader = Reader(server, heads.session)
+        # Nothing is merged until somebody reads state.
+        head = int(server.call("eth_blockNumber", []), 16)
+        reader.read_drawn(1, lambda: head)
         counted = Counted(metrics(server, "nearhead_state_"))
         costs, reads = [], 0
         for number in range(options.state_blocks):

@@ -187,8 +187,8 @@ options! {
     "state-bytes" state_bytes: Cap = Cap::Auto,
         "BYTES", "auto or a whole number from 1048576 to 1099511627776",
         |text| cap(text, 1 << 20, 1 << 40);
-    /// How state that is held stays current while blocks arrive. auto: a node's tracer tells what a
-    /// block changed, or if no node has one, as proofs; proofs: what a block names, and what was
+    /// How state that is held stays current while blocks arrive. auto: a node's tracer reports what
+    /// a block changed, or if it has none, as proofs; proofs: what a block names, and what was
     /// read last, is proven again; witness: as auto, with a witness in place of most proofs, for a
     /// near node; off: after a block, what is read is fetched again
     "state-follow" state_follow: StateFollow = StateFollow::Auto,

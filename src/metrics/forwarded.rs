@@ -11,7 +11,8 @@ pub(crate) enum ForwardOutcome {
     Refused,
     /// No node answered, or none has the method.
     Unanswered,
-    /// No node saw the call, because permits, a budget or the nodes' limits did not allow it.
+    /// No node made the call, because permits, a budget or the nodes' limits (HTTP 429 or 503) did
+    /// not allow it.
     NotAdmitted,
 }
 

@@ -23,18 +23,40 @@ pub enum ForwardingError {
     Governs(Box<str>),
     /// Its answers belong to a connection, or to a state that the node keeps for its client.
     #[error(
-        "--forward {0}: filters and subscriptions of a node are never forwarded, use eth_subscribe"
+        "--forward {0}: filters and subscriptions of a node are never forwarded, use eth_newFilter \
+         or eth_subscribe"
     )]
     Stateful(Box<str>),
+    /// It is `eth_sendRawTransaction` in other letter case, which would not be checked.
+    #[error("--forward {0}: write it eth_sendRawTransaction")]
+    Spelling(Box<str>),
 }
 
-/// Name spaces of methods that govern a node, with the underscore, in lower case.
-const GOVERNING: [&str; 5] = ["admin_", "debug_", "engine_", "miner_", "personal_"];
+/// Beginnings of the names of methods that govern a node or its miner, in lower case.
+const GOVERNING: [&str; 16] = [
+    "admin_",
+    "anvil_",
+    "clique_",
+    "debug_",
+    "engine_",
+    "eth_setetherbase",
+    "eth_submitwork",
+    "evm_",
+    "hardhat_",
+    "ibft_",
+    "miner_",
+    "parity_set",
+    "perm_",
+    "personal_",
+    "plugins_",
+    "qbft_",
+];
 
 /// Beginnings of the names of methods that sign with keys of a node, in lower case.
-const SIGNING: [&str; 6] = [
+const SIGNING: [&str; 7] = [
     "eth_sign",
     "eth_sendtransaction",
+    "eth_sendunsignedtransaction",
     "eth_resend",
     "account_",
     "wallet_",
@@ -134,6 +156,10 @@ fn check(name: &str) -> Result<(), ForwardingError> {
     if METHODS.iter().any(is_own) {
         return Err(ForwardingError::Own(name.into()));
     }
+    let sends = SEND_RAW_TRANSACTION.name;
+    if name != sends && name.eq_ignore_ascii_case(sends) {
+        return Err(ForwardingError::Spelling(name.into()));
+    }
     if begins(&GOVERNING) || begins(&SIGNING) {
         return Err(ForwardingError::Governs(name.into()));
     }
@@ -155,12 +181,16 @@ mod tests {
         const OWN: Option<Reason> = Some(ForwardingError::Own);
         const GOVERNS: Option<Reason> = Some(ForwardingError::Governs);
         const STATEFUL: Option<Reason> = Some(ForwardingError::Stateful);
+        const SPELLING: Option<Reason> = Some(ForwardingError::Spelling);
         for (name, reason) in [
             ("eth_sendRawTransaction", None),
             ("txpool_status", None),
             ("trace_block", None),
             ("eth_sendRawTransactionSync", None),
             ("eth_getWork", None),
+            ("eth_sendrawtransaction", SPELLING),
+            ("ETH_sendRawTransaction", SPELLING),
+            ("parity_pendingTransactions", None),
             ("administrator_x", None),
             ("eth_chainId", OWN),
             ("ETH_CHAINID", OWN),
@@ -176,6 +206,18 @@ mod tests {
             ("miner_start", GOVERNS),
             ("personal_unlockAccount", GOVERNS),
             ("personal_sign", GOVERNS),
+            ("clique_propose", GOVERNS),
+            ("qbft_proposeValidatorVote", GOVERNS),
+            ("ibft_proposeValidatorVote", GOVERNS),
+            ("perm_addNodesToAllowlist", GOVERNS),
+            ("plugins_reloadPluginConfig", GOVERNS),
+            ("parity_setMode", GOVERNS),
+            ("anvil_setBalance", GOVERNS),
+            ("hardhat_reset", GOVERNS),
+            ("evm_mine", GOVERNS),
+            ("eth_setEtherbase", GOVERNS),
+            ("eth_submitWork", GOVERNS),
+            ("eth_sendUnsignedTransaction", GOVERNS),
             ("eth_sign", GOVERNS),
             ("eth_signTransaction", GOVERNS),
             ("eth_signTypedData_v4", GOVERNS),

@@ -27,9 +27,12 @@ pub(crate) const COVERED_GAS: u64 = 50_000;
 /// Further gas of a call that costs one unit.
 pub(crate) const GAS_OF_UNIT: u64 = 5_000;
 
-/// Units of a call that a node answers: to send it and to read the answer takes some 100 µs here,
-/// and so does to recover the sender of a transaction and to send that.
-pub(crate) const FORWARDED_UNITS: u64 = 10;
+/// Storage keys that cost as much as a call that a node answers: to send it and to read the answer
+/// takes some 100 µs here, and so does to recover the sender of a transaction and to send that.
+pub(crate) const FORWARDED_KEYS: usize = 10;
+
+/// Units of a call that a node answers.
+pub(crate) const FORWARDED_UNITS: u64 = KEY_UNITS * FORWARDED_KEYS as u64;
 
 /// Units of a request that has no price of its own, because it was read, admitted and not run: an
 /// unknown method, what is not a request, a request without an id, an item of a refused batch.
@@ -68,6 +71,7 @@ mod tests {
             (2, 1, 9_000, 2),
             (2, 2, 9_000, 3),
             (1, 10, 700, 10),
+            (1, FORWARDED_KEYS, 4, FORWARDED_UNITS),
             (2, 1_024, 3 * PART, 1_029),
             // The full block and the logs of docs/performance.md, which take 10 and 94 times as
             // long as eth_chainId.

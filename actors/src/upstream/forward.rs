@@ -36,8 +36,8 @@ use crate::{
     messages::{NodeAnswer, NodeError, QueryError, Reply},
 };
 
-/// How long the others are waited for once one upstream has answered, where the answers of all
-/// count: one that hangs delays nobody for longer.
+/// How long the others are waited for once one upstream has stated a count: one that hangs delays
+/// nobody for longer.
 const OTHERS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Passes calls to upstreams. Clones share it.
@@ -110,16 +110,22 @@ impl Forwarder {
     /// Sends a transaction to every upstream, and waits until one of them takes it. The others get
     /// it all the same, and also if the future is dropped.
     ///
+    /// An upstream's refusal is final only if no other one can have the transaction: each has
+    /// refused it too, or has certainly not seen it.
+    ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: every upstream is busy or limits our calls.
-    /// [`QueryError::NoNodeAnswered`]: the transaction may have been sent.
+    /// [`QueryError::Unavailable`]: no upstream saw it, and one of them is busy or limits our
+    /// calls. [`QueryError::NoNodeAnswered`]: an upstream may have taken the transaction.
     pub(crate) async fn send(
         &self,
         permit: FairPermit,
         hash: B256,
         transaction: Bytes,
     ) -> Reply<Result<(), NodeError>> {
-        let ids = self.shared.order().nodes;
+        let standby = self.shared.order();
+        let (mut lack_all, ids) = (standby.may_lack_all(), standby.nodes);
+        // Those that may have taken it.
+        let mut unknown = ids.len();
         let permit = Arc::new(permit);
         let (sender, mut answers) = mpsc::channel(ids.len().max(1));
         for id in ids {
@@ -128,30 +134,30 @@ impl Forwarder {
             self.shared.runtime.spawn(async move {
                 let answer = timeout(shared.deadline, shared.send(id, hash, &transaction)).await;
                 // Sending fails if the client has been answered, or has gone.
-                let _ = sender.try_send(answer.unwrap_or(Err(QueryError::NoNodeAnswered)));
+                let _ = sender.try_send(answer.unwrap_or(Err(Failure::Unknown)));
                 drop(permit);
             });
         }
         drop(sender);
-        let (mut refused, mut failed) = (None, None);
-        let mut until = Instant::now() + self.shared.deadline;
+        let mut refused = None;
+        let until = Instant::now() + self.shared.deadline;
         while let Ok(Some(answer)) = timeout_at(until, answers.recv()).await {
             match answer {
                 Ok(Ok(())) => return Ok(Ok(())),
                 Ok(Err(error)) => {
-                    until = until.min(Instant::now() + OTHERS_WAIT_MAX);
                     refused.get_or_insert(error);
                 }
-                Err(QueryError::Unavailable) => {
-                    failed.get_or_insert(QueryError::Unavailable);
-                }
-                // It may have taken the transaction.
-                Err(error) => failed = Some(error),
+                Err(Failure::Nothing) => lack_all = false,
+                Err(Failure::Lacked) => {}
+                Err(Failure::Unknown) => continue,
             }
+            unknown -= 1;
         }
         match refused {
+            _ if unknown > 0 => Err(QueryError::NoNodeAnswered),
             Some(error) => Ok(Err(error)),
-            None => Err(failed.unwrap_or(QueryError::Unavailable)),
+            None if lack_all => Ok(Err(lacks("eth_sendRawTransaction"))),
+            None => Err(QueryError::Unavailable),
         }
     }
 
@@ -194,8 +200,9 @@ impl Shared {
         let params = RawValue::from_string(params.into_string());
         // The client's text was parsed before.
         let params = params.map_err(|_| QueryError::Unavailable)?;
-        let mut is_lacked = false;
-        for id in self.order().nodes {
+        let standby = self.order();
+        let mut lack_all = standby.may_lack_all();
+        for id in standby.nodes {
             let node = &self.nodes[id];
             let asked = node.ask(method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
             match asked.await {
@@ -209,12 +216,12 @@ impl Shared {
                     ));
                 }
                 Ok(Err(error)) => return Ok(NodeAnswer::Error(error)),
-                Err(Failure::Nothing) => {}
-                Err(Failure::Lacked) => is_lacked = true,
+                Err(Failure::Nothing) => lack_all = false,
+                Err(Failure::Lacked) => {}
                 Err(Failure::Unknown) => return Err(QueryError::NoNodeAnswered),
             }
         }
-        match is_lacked {
+        match lack_all {
             true => Ok(NodeAnswer::Unsupported),
             false => Err(QueryError::Unavailable),
         }
@@ -225,12 +232,12 @@ impl Shared {
         id: UpstreamId,
         hash: B256,
         transaction: &Bytes,
-    ) -> Reply<Result<(), NodeError>> {
+    ) -> Result<Result<(), NodeError>, Failure> {
         let node = &self.nodes[id];
-        let params = to_raw_value(&[transaction]).map_err(|_| QueryError::Unavailable)?;
+        let params = to_raw_value(&[transaction]).map_err(|_| Failure::Nothing)?;
         let asked = node.ask_again("eth_sendRawTransaction", params, answer_bytes::VALUE);
-        match asked.await {
-            Ok(Ok(answer)) => {
+        match asked.await? {
+            Ok(answer) => {
                 let stated = answer.into_json();
                 if serde_json::from_str(stated.get()).ok() != Some(hash) {
                     tracing::warn!(
@@ -241,11 +248,8 @@ impl Shared {
                 }
                 Ok(Ok(()))
             }
-            Ok(Err(error)) if is_known_already(&error.message) => Ok(Ok(())),
-            Ok(Err(error)) => Ok(Err(error)),
-            Err(Failure::Nothing) => Err(QueryError::Unavailable),
-            Err(Failure::Lacked) => Ok(Err(lacks("eth_sendRawTransaction"))),
-            Err(Failure::Unknown) => Err(QueryError::NoNodeAnswered),
+            Err(error) if is_known_already(&error.message) => Ok(Ok(())),
+            Err(error) => Ok(Err(error)),
         }
     }
 

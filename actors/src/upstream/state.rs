@@ -113,6 +113,8 @@ struct StateUpstream {
     client: UpstreamClient,
     /// Whether it lacked the state of a served block; remembered so that not every read logs it.
     state_pruned: NegativeCache,
+    /// Whether it limited the calls for a merge; it is not asked for merges then.
+    limits_merges: NegativeCache,
 }
 
 impl StateSource {
@@ -130,6 +132,7 @@ impl StateSource {
         let upstreams = upstreams.into_iter().map(|client| StateUpstream {
             client,
             state_pruned: NegativeCache::default(),
+            limits_merges: NegativeCache::default(),
         });
         Self {
             shared: Arc::new(Shared {

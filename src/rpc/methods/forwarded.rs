@@ -42,20 +42,22 @@ pub(crate) async fn send_raw_transaction(
         hash,
         transaction,
     };
-    let refusal = match ask_nodes(context, send).await? {
-        Ok(()) => {
-            context.forwarded.set(Some(ForwardOutcome::Answered));
-            return Ok(value::hash(&hash));
-        }
-        Err(refusal) => refusal,
-    };
-    context.forwarded.set(Some(ForwardOutcome::Refused));
+    let sent = ask_nodes(context, send).await;
+    if let Ok(answer) = &sent {
+        context.forwarded.set(Some(match answer {
+            Ok(()) => ForwardOutcome::Answered,
+            Err(_) => ForwardOutcome::Refused,
+        }));
+    }
     // A node that has it in a block says that its nonce is too low.
     if is_in_a_block(context, hash).await {
         return Ok(value::hash(&hash));
     }
+    let answer = sent?;
+    // That a node took it is the node's word, as its refusal is.
     context.is_unverified.set(true);
-    Err(RpcError::Node(refusal))
+    answer.map_err(RpcError::Node)?;
+    Ok(value::hash(&hash))
 }
 
 /// The bytes of a transaction, or that they are too many.
@@ -117,15 +119,15 @@ pub(crate) async fn pass_through(
         params: passed_params(params)?.into(),
     };
     let answer = ask_nodes(context, call).await?;
-    if answer == NodeAnswer::Unsupported {
-        context.forwarded.set(Some(ForwardOutcome::Unanswered));
-        return Err(RpcError::method_not_found(method));
-    }
+    // Also that no node has the method is what they say.
     context.is_unverified.set(true);
     let (outcome, result) = match answer {
         NodeAnswer::Result(json) => (ForwardOutcome::Answered, Ok(Json::from(json))),
         NodeAnswer::Error(error) => (ForwardOutcome::Refused, Err(RpcError::Node(error))),
-        NodeAnswer::Unsupported => return Err(RpcError::Internal),
+        NodeAnswer::Unsupported => (
+            ForwardOutcome::Unanswered,
+            Err(RpcError::method_not_found(method)),
+        ),
     };
     context.forwarded.set(Some(outcome));
     result

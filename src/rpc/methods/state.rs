@@ -24,6 +24,7 @@ use crate::{
         error::{QuerySubject, RpcError},
         methods::forwarded::pending_count,
         params::{self, LATEST, ParamError, Params},
+        price::FORWARDED_KEYS,
     },
 };
 
@@ -67,7 +68,12 @@ pub(crate) async fn get_transaction_count(
     let account = ask_proofs(context, read).await?;
     let ours = account.map_or(0, |account| account.nonce);
     let theirs = match asks_nodes {
-        true => pending_count(context, address).await?,
+        true => {
+            let count = pending_count(context, address).await?;
+            // Beyond its own read, it is a forwarded call.
+            context.keys.set(FORWARDED_KEYS);
+            count
+        }
         false => None,
     };
     context

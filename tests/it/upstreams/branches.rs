@@ -78,7 +78,8 @@ pub(crate) fn steps(
     let config = DevConfig {
         seed,
         profile: Profile::Small,
-        block_time_seconds: 1,
+        // A merge gets half of it, on any machine.
+        block_time_seconds: 12,
         reorg_every: Some(every),
         reorg_depth: depth,
     };

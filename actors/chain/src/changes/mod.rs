@@ -1,10 +1,10 @@
-//! What a block changed in the state, from what nodes tell and from the block itself.
+//! What a block changed in the state, from what nodes report and from the block itself.
 //!
 //! None of it is trusted: [`crate::trie::Merge`] keeps only what leads to the block's state root.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
-//! | `tracer` | the changes of a block's transactions, as a node's tracer tells them |
+//! | `tracer` | the changes of a block's transactions, as a node's tracer reports them |
 //! | `operations` | what a block changes at its start and its end, without a transaction |
 //! | `witness` | nodes of the state before a block, with which its changes can be computed |
 //! | `touched` | accounts that the block names: keys without values |

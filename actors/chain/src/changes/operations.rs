@@ -82,7 +82,7 @@ fn set(changes: &mut StateChanges, contract: Address, slot: u64, value: U256) {
 
 /// Whether a queue is held, is empty, and has no excess that each block makes smaller.
 fn is_idle(before: &State, queue: Address) -> bool {
-    let is_zero = |slot| before.storage(&queue, U256::from(slot)) == Ok(U256::ZERO);
+    let is_zero = |slot| before.peek_storage(&queue, U256::from(slot)) == Ok(U256::ZERO);
     (0..QUEUE_SLOTS).all(is_zero)
 }
 

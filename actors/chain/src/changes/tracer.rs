@@ -11,12 +11,19 @@ use crate::trie::{AccountChange, StateChanges};
 pub const TRACER_OPTIONS: &str =
     r#"{"tracer":"prestateTracer","tracerConfig":{"diffMode":true,"disableCode":true}}"#;
 
+/// Most accounts and slots of a trace, each counted for each transaction: a write costs 5,000 gas
+/// or more, so those of 300 million gas.
+const KEYS_MAX: usize = 60_000;
+
 /// Why a trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It is not what the tracer returns.
     #[error("the trace is malformed: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It has more accounts and slots than any block changes.
+    #[error("the trace has more than {KEYS_MAX} keys")]
+    TooManyKeys,
     /// There is not one result for each transaction.
     #[error("expected the traces of {expected} transactions, found {found}")]
     Count {
@@ -91,6 +98,16 @@ pub fn traced(json: &[u8], transactions: usize) -> Result<StateChanges, TraceErr
             expected: transactions,
             found: traces.len(),
         });
+    }
+    let keys_of = |accounts: &AddressMap<TracedAccount>| {
+        let slots = accounts.values().map(|account| account.storage.len());
+        accounts.len() + slots.sum::<usize>()
+    };
+    let keys = traces
+        .iter()
+        .map(|traced| keys_of(&traced.result.post) + keys_of(&traced.result.pre));
+    if keys.sum::<usize>() > 2 * KEYS_MAX {
+        return Err(TraceError::TooManyKeys);
     }
     let mut changes = StateChanges::default();
     for Traced { result } in traces {

@@ -5,9 +5,10 @@
 //! take most of the memory.
 //!
 //! Nodes that no held root reaches are released by their reference counts before anything is
-//! evicted. Then the least recently read items are evicted, leaves first: a node stays until the
-//! stored items below it are evicted, so that a walk can still reach everything that stays. An
-//! evicted item is missing again, and is fetched when it is needed.
+//! evicted. Then items that only merges used are evicted, and last those that were read, the least
+//! recently used of each first. Leaves come first: a node stays until the stored items below it are
+//! evicted, so that a walk can still reach everything that stays. An evicted item is missing again,
+//! and is fetched when it is needed.
 
 use std::{
     cmp::Reverse,
@@ -16,7 +17,11 @@ use std::{
 
 use alloy_primitives::B256;
 
-use super::{NodeStore, node::Reference, node_store::push_stored_references};
+use super::{
+    NodeStore,
+    node::Reference,
+    node_store::{READ, push_stored_references},
+};
 
 /// Memory of an entry without the bytes of its node or code: key, counts, pointers, its share of
 /// the hash table's empty slots, and the allocator's overhead.
@@ -71,10 +76,13 @@ impl NodeStore {
         evicted > 0
     }
 
-    /// The stored items, the least recently read first.
+    /// The stored items, the least recently used first, and those that were read last.
     fn oldest_first(&self) -> Vec<Reference> {
         let now = self.insertions.load(Ordering::Relaxed);
-        let age = |used: &AtomicU32| now.wrapping_sub(used.load(Ordering::Relaxed));
+        let age = |used: &AtomicU32| {
+            let used = used.load(Ordering::Relaxed);
+            (used & READ == 0, now.wrapping_sub(used) & !READ)
+        };
         let codes = self.codes.iter().filter(|entry| entry.code.is_some());
         let codes = codes.map(|entry| (age(&entry.used), Reference::Code(*entry.key())));
         let nodes = self.nodes.iter().filter(|entry| entry.rlp.is_some());

@@ -13,6 +13,7 @@ mod changes;
 mod descent;
 #[cfg(any(test, debug_assertions))]
 mod invariant;
+mod read_dates;
 
 use std::sync::Arc;
 
@@ -47,15 +48,15 @@ pub struct Merge {
 pub struct Merged {
     /// What has to be proven before another attempt can succeed.
     pub unmerged: Vec<WantedProof>,
-    /// Changed subtrees in which no change was told.
-    pub untold: usize,
+    /// Changed subtrees in which no change was reported.
+    pub unreported: usize,
 }
 
 impl Merged {
     /// Whether everything that changed is held, as far as it was held before.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.unmerged.is_empty() && self.untold == 0
+        self.unmerged.is_empty() && self.unreported == 0
     }
 }
 
@@ -182,7 +183,7 @@ impl Merge {
         if account.change.is_unknown {
             return all();
         }
-        let before = match if_held(self.before.account(&account.address))? {
+        let before = match if_held(self.before.peek_account(&account.address))? {
             None => return all(),
             Some(before) => before.filter(|_| !account.change.is_cleared),
         };
@@ -191,10 +192,8 @@ impl Merge {
         };
         let mut unheld = Vec::new();
         for (_, change) in &account.slots {
-            let walk = self
-                .before
-                .walk_storage(before.storage_root, change.slot, |_| {});
-            if if_held(walk)?.is_none() {
+            let value = self.before.peek_slot(before.storage_root, change.slot);
+            if if_held(value)?.is_none() {
                 unheld.push(change.slot);
             }
         }
@@ -207,13 +206,13 @@ impl Merge {
         address: &Address,
         slots: Vec<U256>,
     ) -> Result<Option<Vec<U256>>, TrieError> {
-        let Some(account) = if_held(self.after.account(address))? else {
+        let Some(account) = if_held(self.after.peek_account(address))? else {
             return Ok(Some(slots));
         };
         let root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
         let mut lacking = Vec::new();
         for slot in slots {
-            if if_held(self.after.walk_storage(root, slot, |_| {}))?.is_none() {
+            if if_held(self.after.peek_slot(root, slot))?.is_none() {
                 lacking.push(slot);
             }
         }
@@ -231,7 +230,7 @@ impl Merge {
         let mut updater = TrieUpdater::new(store);
         let descent = Descent::new(&mut updater);
         let pass = descent.run(self.before.root(), self.after.root(), &accounts)?;
-        let mut untold = pass.untold;
+        let mut unreported = pass.unreported;
         let mut unmerged = AddressMap::<Vec<U256>>::default();
         for account in pass.unmerged {
             // If only the account does not fit, its storage can be computed once it is proven.
@@ -243,10 +242,10 @@ impl Merge {
         }
         for leaf in pass.leaves {
             let change = self.change_of(&leaf.key);
-            let (before, after) = storage_roots(&leaf, change)?;
+            let (before, after) = storage_roots(&leaf)?;
             let slots = change.map_or(&[][..], |change| &change.slots);
             let pass = Descent::new(&mut updater).run(before, after, slots)?;
-            untold += pass.untold;
+            unreported += pass.unreported;
             if let Some(change) = change
                 && !pass.unmerged.is_empty()
             {
@@ -255,9 +254,10 @@ impl Merge {
             }
         }
         store.complete(updater.into_nodes());
+        read_dates::carry(store, self.before.root(), self.after.root())?;
         let merged = Merged {
             unmerged: unmerged.into_iter().collect(),
-            untold,
+            unreported,
         };
         #[cfg(any(test, debug_assertions))]
         if merged.is_complete() {
@@ -272,15 +272,12 @@ impl Merge {
     }
 }
 
-/// The storage roots of an account before and after the block.
-fn storage_roots(
-    leaf: &KnownLeaf,
-    change: Option<&HashedChange>,
-) -> Result<(B256, B256), TrieError> {
-    let is_cleared = change.is_some_and(|account| account.change.is_cleared);
+/// The storage roots of an account before and after the block. If it was deleted and made again,
+/// the old storage is of no use, but then its nodes are not in the new one either.
+fn storage_roots(leaf: &KnownLeaf) -> Result<(B256, B256), TrieError> {
     let before = match &leaf.before {
-        Some(rlp) if !is_cleared => account_of(rlp)?.storage_root,
-        _ => EMPTY_ROOT_HASH,
+        Some(rlp) => account_of(rlp)?.storage_root,
+        None => EMPTY_ROOT_HASH,
     };
     Ok((before, account_of(&leaf.after)?.storage_root))
 }

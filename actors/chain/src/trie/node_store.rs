@@ -46,7 +46,7 @@ pub struct NodeStore {
     pub(super) writer: Mutex<()>,
     /// Most bytes to hold; `None` if nodes cannot be fetched again.
     pub(super) bytes_max: Option<usize>,
-    /// Number of insertions so far. It dates reads, so that the least recently read items can be
+    /// Number of insertions so far. It dates uses, so that the least recently used items can be
     /// found.
     pub(super) insertions: AtomicU32,
     /// Number of nodes and codes evicted so far.
@@ -59,7 +59,7 @@ pub(super) struct NodeEntry {
     pub(super) refs: u32,
     /// `None` if the node is missing.
     pub(super) rlp: Option<Box<[u8]>>,
-    /// The store's insertions when the node was last read or inserted.
+    /// When the node was last used: see [`Use`].
     pub(super) used: AtomicU32,
 }
 
@@ -69,8 +69,20 @@ pub(super) struct CodeEntry {
     pub(super) refs: u32,
     /// `None` if the code is missing.
     pub(super) code: Option<Bytes>,
-    /// The store's insertions when the code was last read or inserted.
+    /// When the code was last used: see [`Use`].
     pub(super) used: AtomicU32,
+}
+
+/// The bit of a date that says that the use was a read. The others are the store's insertions.
+pub(super) const READ: u32 = 1 << 31;
+
+/// Who uses an item. What only merges used is evicted before what was read.
+#[derive(Clone, Copy)]
+enum Use {
+    /// A read, or a fetch for one.
+    Read,
+    /// A merge of what a block changed.
+    Merge,
 }
 
 impl NodeEntry {
@@ -202,7 +214,9 @@ impl NodeStore {
         } = changes;
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
-        self.acquire(vec![Reference::Node(root)], &mut Inserted { nodes, codes });
+        let used = self.date(Use::Read);
+        let mut inserted = Inserted { nodes, codes, used };
+        self.acquire(vec![Reference::Node(root)], &mut inserted);
         *self.handles.lock().live.entry(root).or_default() += 1;
         root
     }
@@ -215,19 +229,28 @@ impl NodeStore {
         *self.handles.lock().live.entry(root).or_default() += 1;
     }
 
-    /// Stores those nodes of a proof that a held root reaches.
+    /// Stores those nodes of a proof that a held root reaches, for a read of them.
     ///
     /// A node is stored under its own hash and only if a stored node references it, so a false
     /// proof cannot add anything false. `AccountProof::verify` checks that a proof proves what it
     /// claims.
     pub fn insert_proof(&self, proof: &AccountProof) {
+        self.insert_paths(proof, Use::Read);
+    }
+
+    /// The same as [`Self::insert_proof`], for a merge: nobody has read the nodes yet.
+    pub fn insert_unread_proof(&self, proof: &AccountProof) {
+        self.insert_paths(proof, Use::Merge);
+    }
+
+    fn insert_paths(&self, proof: &AccountProof, by: Use) {
         let lists =
             std::iter::once(&proof.nodes).chain(proof.storage.iter().map(|slot| &slot.nodes));
         let hashed = |rlp: &Bytes| (keccak256(rlp), Box::from(rlp.as_ref()));
         // The root first, so that each node is referenced by the time it is inserted.
         let in_order: Vec<(B256, Box<[u8]>)> = lists.flatten().map(hashed).collect();
         let hashes = in_order.iter().map(|(hash, _)| *hash).collect();
-        self.insert(hashes, in_order.into_iter().collect());
+        self.insert(hashes, in_order.into_iter().collect(), by);
     }
 
     /// Stores those of `nodes` that a held root reaches, in any order. As with
@@ -246,17 +269,18 @@ impl NodeStore {
     pub(super) fn complete(&self, nodes: B256Map<Box<[u8]>>) {
         // A node whose parent comes later is stored with it.
         let hashes = nodes.keys().copied().collect();
-        self.insert(hashes, nodes);
+        self.insert(hashes, nodes, Use::Merge);
     }
 
-    fn insert(&self, hashes: Vec<B256>, nodes: B256Map<Box<[u8]>>) {
-        let mut inserted = Inserted {
-            nodes,
-            ..Inserted::default()
-        };
+    fn insert(&self, hashes: Vec<B256>, nodes: B256Map<Box<[u8]>>, by: Use) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.insertions.fetch_add(1, Ordering::Relaxed);
+        let mut inserted = Inserted {
+            nodes,
+            used: self.date(by),
+            ..Inserted::default()
+        };
         for hash in hashes {
             let mut references = Vec::new();
             if let Some(mut entry) = self.nodes.get_mut(&hash) {
@@ -270,11 +294,14 @@ impl NodeStore {
     /// Stores a code if a stored account references it; returns whether one does.
     pub fn insert_code(&self, code: Bytes) -> bool {
         let hash = keccak256(&code);
-        let mut inserted = Inserted::default();
-        inserted.codes.insert(hash, code);
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.insertions.fetch_add(1, Ordering::Relaxed);
+        let mut inserted = Inserted {
+            used: self.date(Use::Read),
+            ..Inserted::default()
+        };
+        inserted.codes.insert(hash, code);
         let is_referenced = match self.codes.get_mut(&hash) {
             Some(mut entry) => {
                 self.complete_code(hash, &mut entry, &mut inserted);
@@ -353,7 +380,7 @@ impl NodeStore {
             self.node_bytes.fetch_add(rlp.len(), Ordering::Relaxed);
             push_stored_references(&rlp, references);
             entry.rlp = Some(rlp);
-            self.mark(&entry.used);
+            entry.used.store(inserted.used, Ordering::Relaxed);
         }
     }
 
@@ -364,15 +391,40 @@ impl NodeStore {
         {
             self.code_bytes.fetch_add(code.len(), Ordering::Relaxed);
             entry.code = Some(code);
-            self.mark(&entry.used);
+            entry.used.store(inserted.used, Ordering::Relaxed);
         }
     }
 
-    /// Records a use. Many reads between two insertions write once.
+    /// Records a read. Many reads between two insertions write once.
     fn mark(&self, used: &AtomicU32) {
-        let now = self.insertions.load(Ordering::Relaxed);
+        let now = self.date(Use::Read);
         if used.load(Ordering::Relaxed) != now {
             used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The date of a use now.
+    fn date(&self, by: Use) -> u32 {
+        let now = self.insertions.load(Ordering::Relaxed) & !READ;
+        match by {
+            Use::Read => now | READ,
+            Use::Merge => now,
+        }
+    }
+
+    /// The date of a stored node's last read; `None` if nobody has read it.
+    pub(super) fn read_date(&self, hash: &B256) -> Option<u32> {
+        let entry = self.nodes.get(hash)?;
+        let used = entry.used.load(Ordering::Relaxed);
+        (entry.rlp.is_some() && used & READ != 0).then_some(used)
+    }
+
+    /// Gives a node that nobody has read the date of the node in whose place it is.
+    pub(super) fn carry_read_date(&self, hash: &B256, date: u32) {
+        if let Some(entry) = self.nodes.get(hash)
+            && entry.used.load(Ordering::Relaxed) & READ == 0
+        {
+            entry.used.store(date, Ordering::Relaxed);
         }
     }
 
@@ -429,6 +481,21 @@ impl NodeSource for NodeStore {
     }
 }
 
+/// A store whose reads are not dated.
+pub(super) struct Peek<'s>(pub(super) &'s NodeStore);
+
+impl NodeSource for Peek<'_> {
+    type Error = TrieError;
+
+    fn read_node<T>(
+        &self,
+        hash: &B256,
+        read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
+    ) -> Result<T, TrieError> {
+        self.0.peek_node(hash, read)
+    }
+}
+
 fn read_entry<T>(
     hash: &B256,
     entry: Option<&NodeEntry>,
@@ -444,6 +511,8 @@ fn read_entry<T>(
 struct Inserted {
     nodes: B256Map<Box<[u8]>>,
     codes: B256Map<Bytes>,
+    /// The date of their use.
+    used: u32,
 }
 
 /// Appends what a stored node references. A malformed node references nothing, both when it is

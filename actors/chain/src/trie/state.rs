@@ -4,7 +4,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, utils::keccak256_cached};
 use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
-use super::{AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError, walker::walk};
+use super::{
+    AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError, node_store::Peek,
+    walker::walk,
+};
 
 /// A handle that keeps one state root readable. Dropping the last handle releases the nodes that
 /// only it reached.
@@ -141,6 +144,30 @@ impl State {
             root: self.store.commit(changes),
             store: Arc::clone(&self.store),
         })
+    }
+
+    /// The account at `address`, read for a merge: that is no client's read, so eviction does not
+    /// hear of it.
+    pub(super) fn peek_account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
+        let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
+        let key = keccak256_cached(address);
+        walk(&Peek(&self.store), self.root, &key, |_| {}, read)
+    }
+
+    /// A slot of the account with this storage root, read for a merge; zero if it is absent.
+    pub(super) fn peek_slot(&self, storage_root: B256, slot: U256) -> Result<U256, TrieError> {
+        let read = |mut value: &[u8]| U256::decode(&mut value);
+        let key = keccak256_cached(slot.to_be_bytes::<32>());
+        let value = walk(&Peek(&self.store), storage_root, &key, |_| {}, read)?;
+        Ok(value.unwrap_or_default())
+    }
+
+    /// The value of a slot, read for a merge; zero for an absent account or slot.
+    pub(crate) fn peek_storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
+        match self.peek_account(address)? {
+            Some(account) => self.peek_slot(account.storage_root, slot),
+            None => Ok(U256::ZERO),
+        }
     }
 
     /// Walks to an account; `visit` sees the nodes of the path, root first.

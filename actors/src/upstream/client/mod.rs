@@ -28,6 +28,7 @@ use std::{
 
 use alloy_json_rpc::{ErrorPayload, RpcRecv, RpcSend};
 use alloy_primitives::{Address, B256, U64};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use nearhead_chain::changes::TRACER_OPTIONS;
 use serde_json::value::RawValue;
 use tokio::{
@@ -44,7 +45,7 @@ pub(crate) use large::JsonAnswer;
 pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
-use super::Endpoint;
+use super::{Endpoint, Scheme};
 use optional_method::MissingMethods;
 use transport::Transport;
 
@@ -61,6 +62,9 @@ pub(crate) struct CallLimits {
     /// arrived.
     pub(crate) answer_bytes_max: usize,
 }
+
+/// Calls of one list that are made at once: they leave turns to other calls.
+const CALLS_AT_ONCE: usize = 8;
 
 /// A block tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,15 +297,16 @@ impl UpstreamClient {
     /// one by one from an upstream that refuses batches.
     ///
     /// # Errors
-    /// See [`CallError`]. Each proof may have an error of its own.
+    /// See [`CallError`]. If one proof fails, all fail.
     pub(crate) async fn proofs(
         &self,
         wanted: &[(Address, Vec<B256>)],
         block: B256,
-    ) -> Result<Vec<Result<Box<RawValue>, CallError>>, CallError> {
+    ) -> Result<Vec<Box<RawValue>>, CallError> {
         let method = OptionalMethod::Proof;
         let batch = OptionalMethod::Batch;
-        if wanted.len() > 1 && !self.lacks(batch) {
+        let is_http = self.inner.endpoint.scheme() == Scheme::Http;
+        if is_http && wanted.len() > 1 && !self.lacks(batch) {
             let params: Vec<_> = wanted
                 .iter()
                 .map(|(address, slots)| (address, slots, block))
@@ -313,14 +318,19 @@ impl UpstreamClient {
                 Err(error) if error.refuses_batches() => self.record_missing(batch),
                 Err(error) => return Err(error),
                 Ok(answers) if answers.iter().all(is_unanswered) => self.record_missing(batch),
-                Ok(answers) => return Ok(answers),
+                Ok(answers) => return answers.into_iter().collect(),
             }
         }
-        let mut answers = Vec::with_capacity(wanted.len());
-        for (address, slots) in wanted {
-            answers.push(self.proof(*address, slots, block).await);
-        }
-        Ok(answers)
+        // Over WebSocket a batch would be as many messages, and none of them would have a bound.
+        let call = |(address, slots): (Address, Vec<B256>)| {
+            let client = self.clone();
+            async move { client.proof(address, &slots, block).await }
+        };
+        let calls: Vec<_> = wanted.iter().cloned().map(call).collect();
+        stream::iter(calls)
+            .buffered(CALLS_AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// What each transaction of a block changed, as JSON of the prestate tracer.
@@ -457,7 +467,8 @@ impl UpstreamClient {
         answer.map(JsonAnswer::into_json)
     }
 
-    fn record_missing(&self, method: OptionalMethod) {
+    /// Remembers for five minutes that the upstream lacks this method, or is of no use with it.
+    pub(crate) fn record_missing(&self, method: OptionalMethod) {
         if self.inner.missing.record(method, Instant::now()) {
             tracing::warn!(
                 node = %self.inner.endpoint,
@@ -496,8 +507,8 @@ impl UpstreamClient {
     }
 }
 
-/// Whether this version of geth corrupts its database when it is asked for the witness of a block
-/// below its head: 1.16.4 to 1.17.1.
+/// Whether this may be a geth that corrupts its database when it is asked for the witness of a
+/// block below its head, as 1.16.4 to 1.17.1 do.
 fn is_harmed_by_witness(client_version: &str) -> bool {
     let Some(version) = client_version.strip_prefix("Geth/") else {
         return false;
@@ -510,8 +521,8 @@ fn is_harmed_by_witness(client_version: &str) -> bool {
     };
     // An operator's own name may come first.
     let numbers: Option<[u32; 3]> = version.split('/').find_map(numbers_of);
-    // A geth that does not say its version is not asked either.
-    numbers.is_none_or(|numbers| ([1, 16, 4]..=[1, 17, 1]).contains(&numbers))
+    // Only versions that are known to be good: forks of geth count in other ways.
+    numbers.is_none_or(|numbers| !([1, 17, 2]..[1, 100, 0]).contains(&numbers))
 }
 
 /// Whether an upstream that answered one object to a batch left this call without an answer.

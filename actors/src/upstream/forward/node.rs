@@ -39,7 +39,7 @@ struct Backoff {
 /// Why an upstream gave no answer, and what became of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It was not made.
+    /// It was not made: the upstream is busy, or limits our calls with HTTP 429 or 503.
     Nothing,
     /// It was not made, because the upstream lacks the method.
     Lacked,
@@ -98,8 +98,9 @@ impl ForwardNode {
             }
             Ok(Err(payload)) => match meaning(payload.code) {
                 Meaning::UnsupportedMethod => CallError::UnsupportedMethod,
-                Meaning::RateLimited => CallError::RateLimited { retry_after: None },
-                Meaning::BadParams | Meaning::NotFound | Meaning::Other => {
+                // A limit that is stated this way may be that of the one call, such as too many
+                // results: it is the answer, and keeps nobody else from this upstream.
+                Meaning::RateLimited | Meaning::BadParams | Meaning::NotFound | Meaning::Other => {
                     return Ok(Err(node_error(self.endpoint(), &payload)));
                 }
             },
@@ -138,6 +139,8 @@ impl ForwardNode {
 pub(super) struct Standby {
     /// Their ids, in order.
     pub(super) nodes: Vec<UpstreamId>,
+    /// Whether others were left out, because they limit our calls.
+    are_some_limited: bool,
 }
 
 impl Standby {
@@ -145,8 +148,16 @@ impl Standby {
     pub(super) fn new(nodes: &[ForwardNode], order: Vec<UpstreamId>, now: Instant) -> Self {
         let backoff = |id: &UpstreamId| nodes[*id].backoff(now);
         let is_limited = |id: &UpstreamId| backoff(id).is_some_and(|backoff| backoff.is_limited);
-        let mut nodes: Vec<_> = order.into_iter().filter(|id| !is_limited(id)).collect();
+        let (limited, mut nodes): (Vec<_>, Vec<_>) = order.into_iter().partition(is_limited);
         nodes.sort_by_key(|id| backoff(id).is_some());
-        Self { nodes }
+        Self {
+            nodes,
+            are_some_limited: !limited.is_empty(),
+        }
+    }
+
+    /// Whether all upstreams lack a method if all of these do.
+    pub(super) const fn may_lack_all(&self) -> bool {
+        !self.nodes.is_empty() && !self.are_some_limited
     }
 }

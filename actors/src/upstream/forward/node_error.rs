@@ -14,15 +14,20 @@ use crate::{
 /// some 200.
 const MESSAGE_CHARS_MAX: usize = 512;
 
-/// What nodes say of a transaction that they have already, in lower case: geth, reth, erigon and
-/// others (`already known`), Nethermind (`AlreadyKnown`), Besu (`Known transaction`), anvil and
-/// Parity (`already imported`).
-const KNOWN_ALREADY: [&str; 4] = [
+/// How the messages of nodes begin about a transaction that they have already, in lower case:
+/// geth, reth, erigon and others (`already known`), Nethermind (`AlreadyKnown`), Besu (`Known
+/// transaction`), anvil (`transaction already imported`) and Parity (`Transaction with the same
+/// hash was already imported`).
+const KNOWN_ALREADY: [&str; 5] = [
     "already known",
     "alreadyknown",
     "known transaction",
     "already imported",
+    "with the same hash was already imported",
 ];
+
+/// What may be before that, in lower case: erigon's code, and the subject.
+const KNOWN_ALREADY_PREFIXES: [&str; 2] = ["already_exists: ", "transaction "];
 
 /// What a client is told instead of a message that gives away how the upstream is called.
 const HIDDEN: &str = "the node refused the call; its message names the node, so it is not shown";
@@ -30,8 +35,11 @@ const HIDDEN: &str = "the node refused the call; its message names the node, so 
 /// Whether an upstream's message says that it has the transaction already.
 pub(super) fn is_known_already(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    KNOWN_ALREADY.iter().any(|words| message.contains(words))
-        && !message.contains("unknown transaction")
+    let mut words = &*message;
+    for prefix in KNOWN_ALREADY_PREFIXES {
+        words = words.strip_prefix(prefix).unwrap_or(words);
+    }
+    KNOWN_ALREADY.iter().any(|begin| words.starts_with(begin))
 }
 
 /// The error of an upstream that lacks a method.
@@ -72,6 +80,8 @@ mod tests {
             ("Transaction with the same hash was already imported.", true),
             ("nonce too low", false),
             ("unknown transaction type", false),
+            ("not a known transaction type", false),
+            ("transaction is not already known", false),
             ("unknown account", false),
             ("replacement transaction underpriced", false),
             ("", false),

@@ -169,15 +169,17 @@ async fn a_call_is_made_once() {
     let answered = r#"{"pending":"0x7"}"#;
     let refused = "-32000 nonce too low";
     let (unanswered, unavailable) = ("no node answered", "not available");
-    let cases: [(&[Respond], &str, &[usize]); 16] = [
+    let cases: [(&[Respond], &str, &[usize]); 18] = [
         (&[ok], answered, &[1]),
         (&[ok, ok], answered, &[1, 0]),
         (&[|| UpstreamReply::result("null")], "null", &[1]),
         (&[refusal, ok], refused, &[1, 0]),
         (&[lacks, ok], answered, &[1, 1]),
         (&[limits, ok], answered, &[1, 1]),
-        (&[limits_by_code, lacks, refusal], refused, &[1, 1, 1]),
+        (&[limits_by_code, ok], "-32005 slow down", &[1, 0]),
+        (&[limits, lacks, refusal], refused, &[1, 1, 1]),
         (&[lacks, lacks], "unsupported", &[1, 1]),
+        (&[lacks, limits], unavailable, &[1, 1]),
         (&[limits, limits], unavailable, &[1, 1]),
         (&[refuses, ok], unanswered, &[1, 0]),
         (&[garbage, ok], unanswered, &[1, 0]),
@@ -202,7 +204,12 @@ async fn a_call_is_made_once() {
 
 #[actix::test]
 async fn one_that_failed_is_asked_last_and_one_that_limits_is_not() {
-    for (first, calls) in [(cut as Respond, [1, 2]), (limits, [1, 3])] {
+    for (first, calls) in [
+        (cut as Respond, [1, 2]),
+        (limits, [1, 3]),
+        // It is the answer to one call, and says nothing about others.
+        (limits_by_code, [3, 0]),
+    ] {
         let scene = Scene::of(&[first, ok]).await;
         for _ in 0..3 {
             let _ = scene.call().await;
@@ -220,18 +227,26 @@ async fn one_that_failed_is_asked_last_and_one_that_limits_is_not() {
         assert_eq!(text(&scene.call().await), "not available");
     }
     assert_eq!(scene.calls(), [1]);
+    // One that is not asked may have the method.
+    let scene = Scene::of(&[limits, lacks]).await;
+    for calls in 1..4 {
+        assert_eq!(text(&scene.call().await), "not available");
+        assert_eq!(scene.calls(), [1, calls]);
+    }
 }
 
-/// A transaction goes to every node, and one of them suffices.
+/// A transaction goes to every node, and one of them suffices. It is refused only if no node can
+/// have taken it.
 #[actix::test]
 async fn a_transaction_is_taken_if_one_node_takes_it() {
     let taken = "taken";
     let refused = "-32000 nonce too low";
     let (unanswered, unavailable) = ("no node answered", "not available");
+    let lacked = "-32601 the method eth_sendRawTransaction does not exist/is not available";
     let took: Respond = || UpstreamReply::Result(format!("\"{HASH}\""));
     let lied: Respond = || UpstreamReply::Result(format!("\"{}\"", B256::ZERO));
     let known: Respond = || UpstreamReply::Error(-32_010, "AlreadyKnown");
-    let cases: [(&[Respond], &str); 14] = [
+    let cases: [(&[Respond], &str); 21] = [
         (&[took], taken),
         (&[lied], taken),
         (&[known], taken),
@@ -239,15 +254,19 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
         (&[refusal, took], taken),
         (&[took, refusal], taken),
         (&[silent, took, refuses], taken),
-        (&[silent, refusal], refused),
-        (&[refuses, refusal], refused),
-        (
-            &[lacks],
-            "-32601 the method eth_sendRawTransaction does not exist/is not available",
-        ),
+        (&[silent, refusal], unanswered),
+        (&[refuses, refusal], unanswered),
+        (&[garbage, refusal, limits], unanswered),
+        (&[refusal, refusal], refused),
+        (&[limits, refusal, lacks], refused),
+        (&[lacks], lacked),
+        (&[lacks, lacks], lacked),
+        (&[lacks, limits], unavailable),
+        (&[lacks, silent], unanswered),
         (&[limits, garbage], unanswered),
         (&[silent, silent], unanswered),
-        (&[limits, limits_by_code], unavailable),
+        (&[limits, limits], unavailable),
+        (&[limits, limits_by_code], "-32005 slow down"),
         (&[], unavailable),
     ];
     for (at, (upstreams, expected)) in cases.into_iter().enumerate() {
@@ -268,6 +287,27 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
             assert_eq!(calls[0].params, json!(["0x0102"]), "{at}");
         }
     }
+}
+
+/// One that refuses at once does not end the wait for one that takes it later.
+#[actix::test]
+async fn a_refusal_waits_for_the_others() {
+    let mut later = Script::answering(|_| UpstreamReply::Result(format!("\"{HASH}\"")));
+    later.together = Some(tokio::sync::Barrier::new(2));
+    let scripts = [later, Script::answering(|_| refusal())];
+    let scene = Scene::scripted(Duration::from_secs(300), scripts.into_iter()).await;
+    let mut send = Box::pin(scene.send());
+    let is_answered = tokio::select! {
+        _ = &mut send => true,
+        () = until("both nodes got it", || scene.calls() == [1, 1]) => false,
+    };
+    assert!(!is_answered);
+    let release = async {
+        let together = scene.scripts[0].together.as_ref().unwrap();
+        together.wait().await;
+    };
+    let (answer, ()) = tokio::join!(send, release);
+    assert!(matches!(answer, Ok(Ok(()))));
 }
 
 /// A connection that ended is replaced, where a second call does no harm.

@@ -17,7 +17,7 @@ use crate::{
     upstream::health::BlockTime,
 };
 
-/// Merged blocks that are remembered: those of the longest branches that a reorg may go back to.
+/// Merged blocks that are remembered: those near the heads of many branches.
 const MERGED_MAX: usize = 256;
 
 /// Blocks below the head that are merged one after another. After a longer gap, following begins
@@ -32,7 +32,6 @@ pub(crate) struct StateFollower {
     /// Hashes of blocks from which following can go on, the newest last.
     merged: VecDeque<B256>,
     block_time: BlockTime,
-    began: Instant,
 }
 
 impl StateFollower {
@@ -44,7 +43,6 @@ impl StateFollower {
             link,
             merged: VecDeque::with_capacity(MERGED_MAX),
             block_time: BlockTime::default(),
-            began: Instant::now(),
         })
     }
 
@@ -60,7 +58,13 @@ impl StateFollower {
 
     /// Merges what the head is ahead, the oldest block first. The head may change meanwhile.
     async fn catch_up(&mut self, since: Instant) {
-        self.learn_block_time(since);
+        self.learn_block_time();
+        // Until somebody reads state, there is nothing to keep current.
+        if self.shared.recent.is_empty() {
+            self.merged
+                .extend(self.link.head.load().map(|now| now.head().hash));
+            return;
+        }
         while let Some((parent, block)) = self.next_step(&self.link.head.clone()) {
             let step = Step {
                 parent: &parent,
@@ -69,12 +73,19 @@ impl StateFollower {
             // Before anything can fail: no block is tried twice.
             self.remember(block.hash);
             let budget = self.block_time.get() / 2;
-            let merging = self.shared.merge(self.follow, step);
+            let merging = self
+                .shared
+                .merge(self.follow, step, Instant::now() + budget);
             let (from, end) = time::timeout(budget, merging)
                 .await
                 .unwrap_or((self.usual_source(), MergeEnd::Late));
             self.shared.merges.count(from, end);
-            if matches!(end, MergeEnd::Whole | MergeEnd::Part) {
+            let is_head = self
+                .link
+                .head
+                .load()
+                .is_some_and(|now| now.head().hash == block.hash);
+            if is_head && matches!(end, MergeEnd::Whole | MergeEnd::Part) {
                 let took = since.elapsed();
                 self.link.report(SourceEvent::StateMerged(took));
             }
@@ -103,7 +114,8 @@ impl StateFollower {
         self.merged.push_back(hash);
     }
 
-    fn learn_block_time(&mut self, readable: Instant) {
+    /// Takes the mean of the window: a merge may take longer if one block follows soon on another.
+    fn learn_block_time(&mut self) {
         let Some(snapshot) = self.link.head.load() else {
             return;
         };
@@ -111,8 +123,6 @@ impl StateFollower {
         if let [older, .., newer] = snapshot.canonical() {
             self.block_time.learn(of(older), of(newer));
         }
-        let now = readable.saturating_duration_since(self.began);
-        self.block_time.arrived(snapshot.head().number(), now);
     }
 
     /// The source of changes that was not heard in time.

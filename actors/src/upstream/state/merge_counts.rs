@@ -72,7 +72,7 @@ impl MergeCounts {
         })
     }
 
-    /// Keys of whole merges by how their new values were found: computed, or proven by a node.
+    /// Changed keys by how their new values were found: computed, or proven by a node.
     #[must_use]
     pub fn keys(&self) -> [(&'static str, u64); 2] {
         [

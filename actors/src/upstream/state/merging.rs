@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use futures_util::future::try_join_all;
 use nearhead_chain::{
     block::Block,
-    changes::{add_operations, touched, traced, witness_nodes},
+    changes::{TraceError, add_operations, touched, traced, witness_nodes},
     remote::{UpstreamFault, verify_proof},
     trie::{Merge, Merged, State, StateChanges, TrieError, WantedProof},
 };
@@ -46,9 +46,16 @@ pub(super) struct Step<'b> {
 struct Allowance {
     items: usize,
     bytes: usize,
+    /// When its time is over.
+    until: Instant,
 }
 
 impl Allowance {
+    /// A client whose calls end in time, so that none is given up behind its back.
+    fn client(&self, client: &UpstreamClient) -> UpstreamClient {
+        client.within(self.until.saturating_duration_since(Instant::now()))
+    }
+
     fn take_bytes(&mut self, shared: &Shared, json: &RawValue) {
         let bytes = json.get().len();
         shared.merges.count_bytes(bytes);
@@ -57,22 +64,24 @@ impl Allowance {
 }
 
 impl Shared {
-    /// Merges a block, with the changes that one node tells. The next node is asked if one fails.
+    /// Merges a block, with the changes that one node reports. The next node is asked if one fails.
     pub(super) async fn merge(
         &self,
         follow: StateFollow,
         step: Step<'_>,
+        until: Instant,
     ) -> (ChangesFrom, MergeEnd) {
         let mut from = ChangesFrom::Keys;
         let block = BlockRef::of(step.block);
         let (Some(block), Some(before)) = (block, &step.parent.state) else {
             return (from, MergeEnd::Failed);
         };
-        for id in self.standing.order(Instant::now()).upstreams {
-            let mut allowance = Allowance {
-                items: ITEMS_MAX,
-                bytes: BYTES_MAX,
-            };
+        let mut allowance = Allowance {
+            items: ITEMS_MAX,
+            bytes: BYTES_MAX,
+            until,
+        };
+        for id in self.merge_order(follow) {
             let merged = async {
                 let changes;
                 (from, changes) = self.changes(id, follow, step, &mut allowance).await?;
@@ -81,13 +90,28 @@ impl Shared {
             };
             match merged.await {
                 Ok(end) => return (from, end),
+                // A node that limits merges still has to give what reads lack.
+                Err(StateFetchError::Call(CallError::RateLimited { .. } | CallError::Busy)) => {
+                    self.upstreams[id].limits_merges.record(Instant::now());
+                }
                 Err(error) => _ = self.report(id, &block, &error),
             }
         }
         (from, MergeEnd::Failed)
     }
 
-    /// What the block changed: as the node's tracer tells it, or the keys that the block names.
+    /// The nodes to ask, those with a tracer first; without those that limit merges.
+    fn merge_order(&self, follow: StateFollow) -> Vec<UpstreamId> {
+        let now = Instant::now();
+        let mut order = self.standing.order(now).upstreams;
+        order.retain(|id| !self.upstreams[*id].limits_merges.is_known(now));
+        if follow != StateFollow::Proofs {
+            order.sort_by_key(|id| self.upstreams[*id].client.lacks(OptionalMethod::Trace));
+        }
+        order
+    }
+
+    /// What the block changed: as the node's tracer reports it, or the keys that the block names.
     async fn changes(
         &self,
         id: UpstreamId,
@@ -119,7 +143,7 @@ impl Shared {
         Ok((ChangesFrom::Keys, changes))
     }
 
-    /// The changes that the node's tracer tells; `None` if it does not.
+    /// The changes that the node's tracer reports; `None` if it does not.
     async fn traced(
         &self,
         client: &UpstreamClient,
@@ -130,9 +154,11 @@ impl Shared {
             return Ok(None);
         }
         self.merges.count_request();
-        let json = match client.trace(step.block.hash).await {
+        // Half of the time is for proofs.
+        let left = allowance.until.saturating_duration_since(Instant::now());
+        let json = match client.within(left / 2).trace(step.block.hash).await {
             Ok(json) => json,
-            Err(error) => return left_out(client, OptionalMethod::Trace, error),
+            Err(error) => return without(client, OptionalMethod::Trace, error),
         };
         allowance.take_bytes(self, &json);
         let transactions = step.block.transaction_hashes.len();
@@ -141,6 +167,9 @@ impl Shared {
             Ok(changes) => Ok(Some(changes)),
             Err(error) => {
                 // Some clients have another tracer under this name.
+                if !matches!(error, TraceError::Count { .. }) {
+                    client.record_missing(OptionalMethod::Trace);
+                }
                 let number = step.block.number();
                 tracing::debug!(node = %client.endpoint(), number, %error, "the trace is not used");
                 Ok(None)
@@ -160,11 +189,11 @@ impl Shared {
             return Ok(false);
         }
         self.merges.count_request();
-        let json = match client.witness(step.block.number()).await {
+        let json = match allowance.client(client).witness(step.block.number()).await {
             Ok(Some(json)) => json,
             Ok(None) => return Ok(false),
             Err(error) => {
-                return Ok(left_out::<()>(client, OptionalMethod::Witness, error)?.is_some());
+                return Ok(without::<()>(client, OptionalMethod::Witness, error)?.is_some());
             }
         };
         allowance.take_bytes(self, &json);
@@ -205,13 +234,16 @@ impl Shared {
             unmerged,
             ..Merged::default()
         });
-        let mut proven = 0;
+        let (mut proven, mut left_out) = (0, 0);
         for _ in 0..ROUNDS {
             let wanted = match &mut merged {
                 Ok(merged) => std::mem::take(&mut merged.unmerged),
                 Err(_) => break,
             };
-            proven += self.prove(id, block, wanted, allowance).await?;
+            let asked = keys_of(&wanted);
+            let found = self.prove(id, block, wanted, allowance).await?;
+            proven += found;
+            left_out += asked - found;
             let merge = Arc::clone(&merge);
             merged = self.on_verifier_thread(move || merge.run()).await?;
             if merged
@@ -229,16 +261,16 @@ impl Shared {
             }
         };
         self.merges.count_keys(keys.saturating_sub(proven), proven);
-        let (unmerged, untold) = (merged.unmerged.len(), merged.untold);
+        let (unmerged, unreported) = (merged.unmerged.len(), merged.unreported);
         let BlockRef { number, hash, .. } = block;
-        tracing::debug!(number, %hash, keys, proven, unmerged, untold, "state merged");
-        Ok(match merged.is_complete() {
+        tracing::debug!(number, %hash, keys, proven, unmerged, unreported, "state merged");
+        Ok(match merged.is_complete() && left_out == 0 {
             true => MergeEnd::Whole,
             false => MergeEnd::Part,
         })
     }
 
-    /// Has the node prove as much as is allowed, and stores it. Returns the number of keys.
+    /// Has the node prove as much as is allowed, and stores it. Returns the number of proven keys.
     async fn prove(
         &self,
         id: UpstreamId,
@@ -246,17 +278,23 @@ impl Shared {
         wanted: Vec<WantedProof>,
         allowance: &mut Allowance,
     ) -> Result<usize, StateFetchError> {
-        let client = self.having(id, OptionalMethod::Proof)?;
+        if wanted.is_empty() {
+            return Ok(0);
+        }
+        let client = allowance.client(self.having(id, OptionalMethod::Proof)?);
         let (batches, items) = batches(wanted, allowance.items);
         allowance.items -= items;
+        let mut proven = 0;
         let mut batches = batches.into_iter().peekable();
         while batches.peek().is_some() && allowance.bytes > 0 {
-            let now = batches.by_ref().take(BATCHES_AT_ONCE);
-            let answers = try_join_all(now.map(|batch| self.prove_batch(client, block, batch)));
+            let now: Vec<_> = batches.by_ref().take(BATCHES_AT_ONCE).collect();
+            proven += now.iter().map(|batch| keys_of(batch)).sum::<usize>();
+            let now = now.into_iter();
+            let answers = try_join_all(now.map(|batch| self.prove_batch(&client, block, batch)));
             let bytes: usize = answers.await?.into_iter().sum();
             allowance.bytes = allowance.bytes.saturating_sub(bytes);
         }
-        Ok(items)
+        Ok(proven)
     }
 
     /// Asks for a batch of proofs, and stores them. Returns the bytes of the answer.
@@ -273,7 +311,6 @@ impl Shared {
             .collect();
         self.merges.count_request();
         let answers = client.proofs(&asked, block.hash).await?;
-        let answers = answers.into_iter().collect::<Result<Vec<_>, CallError>>()?;
         let bytes = answers.iter().map(|json| json.get().len()).sum();
         self.merges.count_bytes(bytes);
         let state = Arc::clone(&block.state);
@@ -281,13 +318,18 @@ impl Shared {
             for (json, (address, slots)) in answers.iter().zip(&batch) {
                 let json = json.get().as_bytes();
                 let proof = verify_proof(json, state.root(), address, slots)?;
-                state.store().insert_proof(&proof);
+                state.store().insert_unread_proof(&proof);
             }
             Ok::<_, UpstreamFault>(())
         };
         self.on_verifier_thread(verify).await??;
         Ok(bytes)
     }
+}
+
+/// Number of accounts and slots.
+fn keys_of(wanted: &[WantedProof]) -> usize {
+    wanted.iter().map(|(_, slots)| 1 + slots.len()).sum()
 }
 
 /// Splits what is wanted into batches, up to a number of accounts and slots, which is returned too.
@@ -315,7 +357,7 @@ fn batches(wanted: Vec<WantedProof>, items_max: usize) -> (Vec<Vec<WantedProof>>
 
 /// What becomes of a merge if a method that it can do without fails: a node that is busy, limits
 /// our calls or is gone is not asked further, any other one is asked for proofs.
-fn left_out<T>(
+fn without<T>(
     client: &UpstreamClient,
     method: OptionalMethod,
     error: CallError,
@@ -326,6 +368,10 @@ fn left_out<T>(
         }
         error => {
             tracing::debug!(node = %client.endpoint(), ?method, %error, "not given");
+            // It may have the next block. Other errors are not provoked again at every block.
+            if error != CallError::NotFound {
+                client.record_missing(method);
+            }
             Ok(None)
         }
     }

@@ -6,24 +6,33 @@ use alloy_primitives::{Address, U256};
 use nearhead_chain::trie::{AccountChange, StateChanges};
 use parking_lot::Mutex;
 
-/// Accounts with their slots that are remembered. Those of one block are proven at once, so there
-/// are no more than a merge may ask for.
+/// Accounts that are remembered.
 const RECENT_MAX: usize = 256;
 
-/// Keys that clients read and that had to be fetched, the newest last. If nobody tells what a block
-/// changed, they are proven after each block.
+/// Slots of one read that are remembered. Those of all accounts may be more than one merge asks
+/// for.
+const SLOTS_MAX: usize = 16;
+
+/// Keys that clients read and that had to be fetched, the newest last. If nobody reports what a
+/// block changed, they are proven after each block.
 #[derive(Debug, Default)]
 pub(super) struct RecentKeys(Mutex<VecDeque<(Address, Vec<U256>)>>);
 
 impl RecentKeys {
     /// Remembers an account and its slots.
     pub(super) fn add(&self, address: Address, slots: &[U256]) {
+        let slots = &slots[..slots.len().min(SLOTS_MAX)];
         let mut recent = self.0.lock();
         recent.retain(|(known, known_slots)| *known != address || known_slots != slots);
         if recent.len() == RECENT_MAX {
             recent.pop_front();
         }
         recent.push_back((address, slots.to_vec()));
+    }
+
+    /// Whether nothing has been fetched.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 
     /// Adds all of them to what a block may have changed.

@@ -1,7 +1,7 @@
 //! Nodes that hang, cut, refuse and lie about transactions, and how many calls are in progress.
 
 use alloy_primitives::keccak256;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{SEND, SENDS, anvil, call, forwarded, pending, transfer};
 use crate::{
@@ -38,47 +38,37 @@ fn a_node_that_fails_is_answered_for() {
     };
     let no_answer = json!({"code": -32_000, "message": NO_ANSWER});
     let lacked = "the method eth_sendRawTransaction does not exist/is not available";
-    for (fault, status, expected) in [
-        (Fault::Stall(SEND), 200, Err(no_answer)),
+    for (fault, expected, is_expected_marked) in [
+        (Fault::Stall(SEND), Err(no_answer), false),
         (
             Fault::Refuse(Some(SEND), Refusal::NoMethod),
-            200,
             Err(json!({"code": -32_601, "message": lacked})),
+            true,
         ),
+        // It keeps nobody from the node: the next ones are sent.
         (
             Fault::Refuse(Some(SEND), Refusal::LimitExceeded),
-            503,
-            Err(json!({"code": -32_002, "message": "resource unavailable"})),
+            Err(json!({"code": -32_005, "message": "limit exceeded"})),
+            true,
         ),
         // The first answer that is not stopped reaches the pool; the hash is computed here.
-        (lie(&[SEND], Change::OtherValue), 200, Ok(hash.clone())),
-        (lie(&[SEND], Change::Null), 200, Ok(hash)),
+        (lie(&[SEND], Change::OtherValue), Ok(hash.clone()), true),
+        (lie(&[SEND], Change::Null), Ok(hash), true),
     ] {
         let case = format!("{fault:?}");
         proxy.fail(vec![fault]);
-        // A node that limits calls is not asked again before it is over.
-        wait_until(&case, || {
-            let (found, answer, _) = call(&mut ours, SEND, &json!([raw]));
-            let text = answer.to_string();
-            assert!(
-                !text.contains(secret) && !text.contains("127.0.0.1"),
-                "{text}"
-            );
-            let is_backed_off = found == 503 && status != 503;
-            if !is_backed_off {
-                check(&case, &found, &status);
-                let answer = match &expected {
-                    Ok(_) => (answer["result"].clone(), Value::Null),
-                    Err(_) => (Value::Null, answer["error"].clone()),
-                };
-                let expected = match &expected {
-                    Ok(result) => (result.clone(), Value::Null),
-                    Err(error) => (Value::Null, error.clone()),
-                };
-                check(&case, &answer, &expected);
-            }
-            !is_backed_off
-        });
+        let (status, answer, is_marked) = call(&mut ours, SEND, &json!([raw]));
+        let text = answer.to_string();
+        assert!(
+            !text.contains(secret) && !text.contains("127.0.0.1"),
+            "{text}"
+        );
+        check(&case, &(status, is_marked), &(200, is_expected_marked));
+        let (member, expected) = match &expected {
+            Ok(result) => ("result", result),
+            Err(error) => ("error", error),
+        };
+        check(&case, &&answer[member], &expected);
         proxy.heal();
     }
     proxy.fail(vec![Fault::Refuse(Some(SEND), limited)]);
@@ -87,7 +77,7 @@ fn a_node_that_fails_is_answered_for() {
     // What clients ask for is no fault of the node.
     check("faults", &faults(&server, 0).len(), &0);
     assert!(forwarded(&server, SEND, "unanswered") >= 1);
-    assert!(forwarded(&server, SEND, "not_admitted") >= 2);
+    assert!(forwarded(&server, SEND, "not_admitted") >= 1);
 }
 
 /// A count of a node that lies, fails or is away is never below ours.
@@ -154,6 +144,40 @@ fn one_node_of_two_suffices() {
             proxies[at].disconnect();
         }
         assert!(proxies.iter().all(|proxy| proxy.calls(SEND) >= 2));
+    }
+}
+
+/// A refusal counts once no other node can have taken the transaction.
+#[test]
+fn a_refusal_is_final_only_if_no_node_may_have_taken_it() {
+    let (anvil, wallet) = anvil();
+    let proxies = [(); 2].map(|()| Proxy::to(&[anvil.address]));
+    let urls = proxies.each_ref().map(|proxy| http(proxy.address));
+    let arguments = [&SENDS[..], &["--quorum", "1", "--node-timeout", "1s"]].concat();
+    let server = follow_with(&urls, &arguments);
+    let mut ours = server.connect();
+    let raw = transfer(&wallet, 77, 0);
+    let refused = || Fault::Refuse(Some(SEND), Refusal::LimitExceeded);
+    let lacked = || Fault::Refuse(Some(SEND), Refusal::NoMethod);
+    let stalled = || Fault::Stall(SEND);
+    for (faults, code, is_marked) in [
+        ([refused(), refused()], -32_005, true),
+        ([refused(), lacked()], -32_005, true),
+        ([lacked(), lacked()], -32_601, true),
+        ([stalled(), refused()], -32_000, false),
+        ([refused(), stalled()], -32_000, false),
+        ([lacked(), stalled()], -32_000, false),
+    ] {
+        let case = format!("{faults:?}");
+        for (proxy, fault) in proxies.iter().zip(faults) {
+            proxy.fail(vec![fault]);
+        }
+        let (status, answer, found) = call(&mut ours, SEND, &json!([raw]));
+        check(
+            &case,
+            &(status, &answer["error"]["code"], found),
+            &(200, &json!(code), is_marked),
+        );
     }
 }
 

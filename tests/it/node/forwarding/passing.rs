@@ -120,22 +120,26 @@ fn answers_that_are_no_use_are_not_passed_on() {
         };
         let large: &'static str = format!("\"{}\"", "x".repeat(5 << 20)).leak();
         let fits: &'static str = format!("\"{}\"", "x".repeat(3 << 20)).leak();
-        for (fault, expected) in [
-            (becomes(fits), Some(fits.len())),
-            (becomes(large), None),
-            (Fault::Stall("txpool_status"), None),
-            (becomes("null"), Some(4)),
-            (
-                Fault::Refuse(Some("txpool_status"), Refusal::NoMethod),
-                None,
-            ),
+        let refuse = |refusal| Fault::Refuse(Some("txpool_status"), refusal);
+        // What a node says is marked, whether it is a result or not.
+        for (fault, expected, code) in [
+            (becomes(fits), Some(fits.len()), None),
+            (becomes(large), None, Some((-32_000, false))),
+            (Fault::Stall("txpool_status"), None, Some((-32_000, false))),
+            (becomes("null"), Some(4), None),
+            (refuse(Refusal::LimitExceeded), None, Some((-32_005, true))),
+            (refuse(Refusal::NoMethod), None, Some((-32_601, true))),
         ] {
             proxy.fail(vec![fault.clone()]);
             let (status, answer, marked) = call(&mut ours, "txpool_status", &json!([]));
             let case = format!("{fault:?}").chars().take(80).collect::<String>();
             check(&case, &status, &200);
             let found = answer.get("result").map(|result| result.to_string().len());
-            check(&case, &(found, marked), &(expected, expected.is_some()));
+            let is_marked = code.is_none_or(|(_, is_marked)| is_marked);
+            check(&case, &(found, marked), &(expected, is_marked));
+            let code = code.map(|(code, _)| json!(code));
+            let found = answer.get("error").map(|error| error["code"].clone());
+            check(&case, &found, &code);
             proxy.heal();
         }
     }

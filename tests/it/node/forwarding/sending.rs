@@ -27,7 +27,7 @@ fn vectors_hold_before_a_geth_with_a_pool() {
         for _ in 0..2 {
             let response = ours.post(request.to_string());
             check("answer", &parse(&response.body), &expected);
-            check("marked", &is_marked(&response), &false);
+            check("marked", &is_marked(&response), &true);
         }
         let answer = theirs.call("eth_getTransactionByHash", &json!([expected["result"]]));
         check(
@@ -58,7 +58,7 @@ fn send_two(server: &Server, wallet: &Wallet, chain_id: u64) -> [Value; 2] {
         check(
             "sent",
             &(status, &answer, is_marked),
-            &(200, &expected, false),
+            &(200, &expected, true),
         );
         check("nonce", &count(&mut ours), &(nonce + 1));
         // Until it is mined, other counts are those of blocks.
@@ -102,9 +102,13 @@ fn two_transactions_in_a_row_are_mined_by_an_anvil_and_read_back() {
         anvil.mine(1);
         wait_head(&server, anvil.head());
         check_mined(&server, &hashes);
-        // It is in a block: the node says that its nonce is too low.
-        let again = ours.result(SEND, &json!([raw]));
-        check("mined", &again, &hashes[0]);
+        // It is in a block: the node says that its nonce is too low, and nothing rests on that.
+        let (_, again, is_marked) = call(&mut ours, SEND, &json!([raw]));
+        check(
+            "mined",
+            &(&again["result"], is_marked),
+            &(&hashes[0], false),
+        );
         check("refused", &forwarded(&server, SEND, "refused"), &1);
     }
 }
@@ -150,7 +154,7 @@ fn transactions_are_sent_over_sessions_and_in_batches() {
         (vec![&plain], false),
         (vec![&plain, &count], true),
         (vec![&count, &send, &plain], true),
-        (vec![&send, &plain], false),
+        (vec![&send, &plain], true),
     ] {
         let response = ours.post(json!(batch).to_string());
         check("marked", &is_marked(&response), &expected);
@@ -160,6 +164,10 @@ fn transactions_are_sent_over_sessions_and_in_batches() {
             results.clone().all(|answer| answer["result"].is_string()),
             "{answers}"
         );
+    }
+    for (request, units) in [(&count, "10"), (&send, "10"), (&plain, "1")] {
+        let response = ours.post(request.to_string());
+        check("units", &response.header("x-nearhead-units"), &Some(units));
     }
     let origin = ours.request(
         &[

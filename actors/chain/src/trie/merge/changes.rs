@@ -3,7 +3,7 @@ use alloy_primitives::{
     map::{AddressMap, U256Map},
 };
 
-/// What a block, or a part of it, changed in the state, as somebody tells it.
+/// What a block, or a part of it, changed in the state, as somebody reports it.
 #[derive(Clone, Debug, Default)]
 pub struct StateChanges {
     /// By address.

@@ -27,7 +27,7 @@ pub(super) struct Descended<L> {
     /// The updates of subtrees that could not be computed.
     pub(super) unmerged: Vec<L>,
     /// Changed subtrees without an update.
-    pub(super) untold: usize,
+    pub(super) unreported: usize,
 }
 
 /// Where the new nodes are known, goes on to their children. Where one is only named, computes it
@@ -44,7 +44,7 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
             found: Descended {
                 leaves: Vec::new(),
                 unmerged: Vec::new(),
-                untold: 0,
+                unreported: 0,
             },
         }
     }
@@ -56,10 +56,6 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         after: B256,
         updates: &[(B256, L)],
     ) -> Result<Descended<L>, TrieError> {
-        let root = |root| match root {
-            EMPTY_ROOT_HASH => Subtree::Empty,
-            root => Subtree::Untouched(RlpNode::word_rlp(&root)),
-        };
         self.descend(root(before), root(after), Nibbles::default(), updates)?;
         Ok(self.found)
     }
@@ -163,7 +159,7 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         }
         if updates.is_empty() {
             // Nothing is lost if the old subtree is not held either.
-            self.found.untold += usize::from(is_held);
+            self.found.unreported += usize::from(is_held);
         }
         let updates = updates.iter().map(|(_, update)| *update);
         self.found.unmerged.extend(updates);
@@ -198,6 +194,22 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
     /// The parts of a subtree by their next nibble; `None` if its node is not held.
     fn split(&self, subtree: Subtree, depth: usize) -> Result<Option<[Subtree; 16]>, TrieError> {
         self.updater.split(subtree, depth)
+    }
+}
+
+/// The trie with this root.
+pub(super) fn root(root: B256) -> Subtree {
+    match root {
+        EMPTY_ROOT_HASH => Subtree::Empty,
+        root => Subtree::Untouched(RlpNode::word_rlp(&root)),
+    }
+}
+
+/// The hash of a subtree whose node has one.
+pub(super) fn hash_of(subtree: &Subtree) -> Option<B256> {
+    match subtree {
+        Subtree::Untouched(node) | Subtree::Branch(node) => node.as_hash(),
+        _ => None,
     }
 }
 

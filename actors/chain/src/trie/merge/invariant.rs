@@ -1,8 +1,8 @@
 //! The invariant of a complete merge, checked by a walk through both states.
 
 use alloy_primitives::{B256, map::B256Set};
-use alloy_trie::{EMPTY_ROOT_HASH, nodes::RlpNode};
 
+use super::descent::{hash_of, root};
 use crate::trie::{
     NodeStore, State, TrieError,
     node::{KEY_NIBBLES, account_of},
@@ -79,15 +79,10 @@ impl Walk<'_> {
         depth: usize,
         values: &mut Vec<Values>,
     ) -> Result<Result<(), Lost>, TrieError> {
-        if let (Subtree::Untouched(before), Subtree::Untouched(after)) = (&before, &after)
-            && before == after
-        {
+        let hash = hash_of(&before);
+        if hash.is_some() && hash == hash_of(&after) {
             return Ok(Ok(()));
         }
-        let hash = match &before {
-            Subtree::Untouched(node) => node.as_hash(),
-            _ => None,
-        };
         if hash.is_some_and(|hash| !self.held.contains(&hash)) {
             return Ok(Ok(()));
         }
@@ -125,12 +120,5 @@ impl Walk<'_> {
             },
             Subtree::Extension { .. } | Subtree::Branch(_) => None,
         })
-    }
-}
-
-fn root(root: B256) -> Subtree {
-    match root {
-        EMPTY_ROOT_HASH => Subtree::Empty,
-        root => Subtree::Untouched(RlpNode::word_rlp(&root)),
     }
 }

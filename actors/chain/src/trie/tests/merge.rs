@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, keccak256, map::AddressMap};
 use alloy_trie::TrieAccount;
 use proptest::prelude::*;
 
 use super::states::{ACCOUNTS, SLOTS, address, addresses, any_update, slots};
 use crate::trie::{
-    AccountChange, AccountUpdate, Merge, Merged, NodeStore, State, StateChanges, StateUpdate,
-    TrieError, WantedProof,
+    AccountChange, AccountInfo, AccountUpdate, Merge, Merged, NodeStore, State, StateChanges,
+    StateUpdate, TrieError, WantedProof,
 };
 
 /// What somebody who tells the changes of a block does wrong.
@@ -238,4 +238,68 @@ proptest! {
         prop_assert!(!merged.is_complete() || lost.is_empty(), "{merged:?} {lost:?}");
         scene.check_store();
     }
+}
+
+/// A slot of an account that is read once outlives thousands of accounts that only blocks touch.
+#[test]
+fn what_was_read_is_evicted_after_what_blocks_touch() {
+    let account = |balance: u64| AccountUpdate {
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::from(balance),
+            code_hash: alloy_trie::KECCAK_EMPTY,
+        }),
+        ..AccountUpdate::default()
+    };
+    let payer = |number: u64| Address::from_word(keccak256(number.to_be_bytes()));
+    let contract = AccountUpdate {
+        storage: (0..200)
+            .map(|slot| (U256::from(slot), U256::from(1)))
+            .collect(),
+        ..account(0)
+    };
+    let read = (payer(u64::MAX), U256::from(77));
+    let mut accounts: AddressMap<_> = (0..2_000).map(|at| (payer(at), account(at))).collect();
+    accounts.insert(read.0, contract);
+    let genesis = StateUpdate {
+        accounts,
+        ..StateUpdate::default()
+    };
+    let whole = NodeStore::new();
+    let mut whole = State::empty(&whole);
+    whole = whole.commit(whole.update(&genesis).unwrap());
+    let store = NodeStore::bounded(300_000);
+    let mut held = State::hold(&store, whole.root());
+    store.insert_proof(&whole.prove(&read.0, &[read.1]).unwrap());
+    held.storage(&read.0, read.1).unwrap();
+    for block in 0..60_u64 {
+        // Another slot of the account changes too.
+        let other = AccountUpdate {
+            storage: vec![(U256::from(block), U256::from(block + 2))],
+            ..account(block)
+        };
+        let touched = (0..30).map(|at| payer((block * 30 + at) % 2_000));
+        let mut accounts: AddressMap<_> = touched
+            .map(|payer| (payer, account(10_000 + block)))
+            .collect();
+        accounts.insert(read.0, other);
+        let update = StateUpdate {
+            accounts,
+            ..StateUpdate::default()
+        };
+        let next = whole.commit(whole.update(&update).unwrap());
+        let after = State::hold(&store, next.root());
+        let merge = Merge::new(held, Arc::clone(&after), &told(&update));
+        let mut wanted = merge.unheld().unwrap();
+        for _ in 0..2 {
+            for (address, slots) in wanted {
+                store.insert_unread_proof(&next.prove(&address, &slots).unwrap());
+            }
+            wanted = merge.run().unwrap().unmerged;
+        }
+        (whole, held) = (next, after);
+    }
+    // Only now: a read dates it anew.
+    assert_eq!(held.storage(&read.0, read.1), Ok(U256::from(1)));
+    assert!(store.evicted() > 1_000, "{} were evicted", store.evicted());
 }
