@@ -98,7 +98,8 @@ proptest! {
             let json = item.json(64 << 10).unwrap();
             prop_assert!(json.len() > 64 << 10);
             let (all, largest) = item.read_bytes();
-            prop_assert!(largest > 0 && largest <= all / 400);
+            // The numbers of later copies have more digits.
+            prop_assert!(largest > 0 && largest <= all / 200);
             prop_assert!(json.held() < PART_BYTES + largest + 4_096, "{} bytes", json.held());
         }
     }
