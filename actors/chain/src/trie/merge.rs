@@ -244,6 +244,11 @@ impl Merge {
             let change = self.change_of(&leaf.key);
             let (before, after) = storage_roots(&leaf)?;
             let slots = change.map_or(&[][..], |change| &change.slots);
+            let is_cleared = change.is_some_and(|change| change.change.is_cleared);
+            // A storage that was deleted first is what was written since.
+            if is_cleared && updater.update_trie(EMPTY_ROOT_HASH, slots)? == after {
+                continue;
+            }
             let pass = Descent::new(&mut updater).run(before, after, slots)?;
             unreported += pass.unreported;
             if let Some(change) = change
@@ -272,8 +277,7 @@ impl Merge {
     }
 }
 
-/// The storage roots of an account before and after the block. If it was deleted and made again,
-/// the old storage is of no use, but then its nodes are not in the new one either.
+/// The storage roots of an account before and after the block.
 fn storage_roots(leaf: &KnownLeaf) -> Result<(B256, B256), TrieError> {
     let before = match &leaf.before {
         Some(rlp) => account_of(rlp)?.storage_root,
