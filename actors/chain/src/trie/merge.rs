@@ -190,17 +190,10 @@ impl Merge {
         let Some(before) = before else {
             return Ok(None);
         };
-        let mut unheld = Vec::new();
-        for (_, change) in &account.slots {
-            let value = self.before.peek_slot(before.storage_root, change.slot);
-            if if_held(value)?.is_none() {
-                unheld.push(change.slot);
-            }
-        }
-        Ok((!unheld.is_empty()).then_some(unheld))
+        missing_slots(&self.before, before.storage_root, account.all_slots())
     }
 
-    /// Those of `slots` that the new state lacks; `None` if it lacks neither them nor the account.
+    /// Those of `slots` that the new state misses; `None` if it misses neither them nor the account.
     fn not_held_after(
         &self,
         address: &Address,
@@ -210,13 +203,7 @@ impl Merge {
             return Ok(Some(slots));
         };
         let root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
-        let mut lacking = Vec::new();
-        for slot in slots {
-            if if_held(self.after.peek_slot(root, slot))?.is_none() {
-                lacking.push(slot);
-            }
-        }
-        Ok((!lacking.is_empty()).then_some(lacking))
+        missing_slots(&self.after, root, slots)
     }
 
     /// Computes what can be computed, and stores it.
@@ -275,6 +262,21 @@ impl Merge {
         let at = self.accounts.binary_search_by_key(key, |(key, _)| *key);
         at.ok().map(|at| &self.accounts[at].1)
     }
+}
+
+/// Those of `slots` whose path is not held below this storage root; `None` if all are.
+fn missing_slots(
+    state: &State,
+    storage_root: B256,
+    slots: Vec<U256>,
+) -> Result<Option<Vec<U256>>, TrieError> {
+    let mut missing = Vec::new();
+    for slot in slots {
+        if if_held(state.peek_slot(storage_root, slot))?.is_none() {
+            missing.push(slot);
+        }
+    }
+    Ok((!missing.is_empty()).then_some(missing))
 }
 
 /// The storage roots of an account before and after the block.

@@ -313,16 +313,6 @@ impl NodeStore {
         is_referenced
     }
 
-    /// Reads a node in place, under its shard's lock: `read` must not read another node. What is
-    /// read for a merge is not a client's read, so eviction does not hear of it.
-    pub(super) fn peek_node<T>(
-        &self,
-        hash: &B256,
-        read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
-    ) -> Result<T, TrieError> {
-        read_entry(hash, self.nodes.get(hash).as_deref(), read)
-    }
-
     /// Registers a handle to the empty state, which needs no nodes.
     pub(super) fn hold_empty(&self) -> B256 {
         *self.handles.lock().live.entry(EMPTY_ROOT_HASH).or_default() += 1;
@@ -469,7 +459,8 @@ impl NodeStore {
 impl NodeSource for NodeStore {
     type Error = TrieError;
 
-    /// As [`NodeStore::peek_node`], and dates the read.
+    /// Reads the node in place, under its shard's lock, and dates the read: `read` must not read
+    /// another node.
     fn read_node<T>(
         &self,
         hash: &B256,
@@ -481,7 +472,8 @@ impl NodeSource for NodeStore {
     }
 }
 
-/// A store whose reads are not dated.
+/// A store whose reads are not dated: what is read for a merge is not a client's read, so eviction
+/// does not hear of it.
 pub(super) struct Peek<'s>(pub(super) &'s NodeStore);
 
 impl NodeSource for Peek<'_> {
@@ -492,7 +484,7 @@ impl NodeSource for Peek<'_> {
         hash: &B256,
         read: impl FnOnce(&[u8]) -> alloy_rlp::Result<T>,
     ) -> Result<T, TrieError> {
-        self.0.peek_node(hash, read)
+        read_entry(hash, self.0.nodes.get(hash).as_deref(), read)
     }
 }
 

@@ -5,8 +5,9 @@ use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{
-    AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError, node_store::Peek,
-    walker::walk,
+    AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError,
+    node_store::Peek,
+    walker::{NodeSource, walk},
 };
 
 /// A handle that keeps one state root readable. Dropping the last handle releases the nodes that
@@ -57,7 +58,7 @@ impl State {
     /// # Errors
     /// [`TrieError::MissingNode`] or [`TrieError::Malformed`] for a node of the path.
     pub fn account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
-        self.walk_account(address, |_| {})
+        self.walk_account(&*self.store, address, |_| {})
     }
 
     /// The value of a slot; zero for an absent account or slot.
@@ -66,7 +67,7 @@ impl State {
     /// As [`Self::account`], for both tries.
     pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
         match self.account(address)? {
-            Some(account) => self.walk_storage(account.storage_root, slot, |_| {}),
+            Some(account) => self.walk_storage(&*self.store, account.storage_root, slot, |_| {}),
             None => Ok(U256::ZERO),
         }
     }
@@ -88,7 +89,8 @@ impl State {
     /// As [`Self::storage`].
     pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, TrieError> {
         let mut nodes = Vec::new();
-        let account = self.walk_account(address, |rlp| nodes.push(Bytes::copy_from_slice(rlp)))?;
+        let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
+        let account = self.walk_account(&*self.store, address, push)?;
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
         let storage = slots
             .iter()
@@ -112,7 +114,7 @@ impl State {
     ) -> Result<StorageProof, TrieError> {
         let mut nodes = Vec::new();
         let push = |rlp: &[u8]| nodes.push(Bytes::copy_from_slice(rlp));
-        let value = self.walk_storage(storage_root, slot, push)?;
+        let value = self.walk_storage(&*self.store, storage_root, slot, push)?;
         Ok(StorageProof { value, nodes })
     }
 
@@ -149,17 +151,12 @@ impl State {
     /// The account at `address`, read for a merge: that is no client's read, so eviction does not
     /// hear of it.
     pub(super) fn peek_account(&self, address: &Address) -> Result<Option<TrieAccount>, TrieError> {
-        let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
-        let key = keccak256_cached(address);
-        walk(&Peek(&self.store), self.root, &key, |_| {}, read)
+        self.walk_account(&Peek(&self.store), address, |_| {})
     }
 
     /// A slot of the account with this storage root, read for a merge; zero if it is absent.
     pub(super) fn peek_slot(&self, storage_root: B256, slot: U256) -> Result<U256, TrieError> {
-        let read = |mut value: &[u8]| U256::decode(&mut value);
-        let key = keccak256_cached(slot.to_be_bytes::<32>());
-        let value = walk(&Peek(&self.store), storage_root, &key, |_| {}, read)?;
-        Ok(value.unwrap_or_default())
+        self.walk_storage(&Peek(&self.store), storage_root, slot, |_| {})
     }
 
     /// The value of a slot, read for a merge; zero for an absent account or slot.
@@ -170,32 +167,28 @@ impl State {
         }
     }
 
-    /// Walks to an account; `visit` sees the nodes of the path, root first.
-    pub(super) fn walk_account(
+    /// Walks over `nodes` to an account; `visit` sees the nodes of the path, root first.
+    fn walk_account(
         &self,
+        nodes: &impl NodeSource<Error = TrieError>,
         address: &Address,
         visit: impl FnMut(&[u8]),
     ) -> Result<Option<TrieAccount>, TrieError> {
         let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
-        walk(
-            &*self.store,
-            self.root,
-            &keccak256_cached(address),
-            visit,
-            read,
-        )
+        walk(nodes, self.root, &keccak256_cached(address), visit, read)
     }
 
-    /// Walks to a slot of the account with this storage root; zero if it is absent.
-    pub(super) fn walk_storage(
+    /// Walks over `nodes` to a slot of the account with this storage root; zero if it is absent.
+    fn walk_storage(
         &self,
+        nodes: &impl NodeSource<Error = TrieError>,
         storage_root: B256,
         slot: U256,
         visit: impl FnMut(&[u8]),
     ) -> Result<U256, TrieError> {
         let read = |mut value: &[u8]| U256::decode(&mut value);
         let key = keccak256_cached(slot.to_be_bytes::<32>());
-        Ok(walk(&*self.store, storage_root, &key, visit, read)?.unwrap_or_default())
+        Ok(walk(nodes, storage_root, &key, visit, read)?.unwrap_or_default())
     }
 }
 

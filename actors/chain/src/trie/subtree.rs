@@ -11,7 +11,10 @@ use nybbles::Nibbles;
 
 use super::{
     NodeStore, TrieError,
+    error::if_held,
     node::{KEY_NIBBLES, Node},
+    node_store::Peek,
+    walker::NodeSource,
 };
 
 /// A subtree whose parent does not have its final shape yet.
@@ -32,6 +35,24 @@ pub(super) enum Subtree {
     Extension { path: Nibbles, branch: RlpNode },
     /// A branch. Nothing above it can change its shape.
     Branch(RlpNode),
+}
+
+impl Subtree {
+    /// The trie with this root.
+    pub(super) fn of_root(root: B256) -> Self {
+        match root {
+            EMPTY_ROOT_HASH => Self::Empty,
+            root => Self::Untouched(RlpNode::word_rlp(&root)),
+        }
+    }
+
+    /// The hash of its node; `None` if that is decoded, or embedded in the node above.
+    pub(super) fn hash(&self) -> Option<B256> {
+        match self {
+            Self::Untouched(node) | Self::Branch(node) => node.as_hash(),
+            Self::Empty | Self::Leaf { .. } | Self::Extension { .. } => None,
+        }
+    }
 }
 
 /// A decoded node, to which updates can be applied.
@@ -96,11 +117,7 @@ impl<'a> TrieUpdater<'a> {
         if updates.is_empty() {
             return Ok(root);
         }
-        let before = match root {
-            EMPTY_ROOT_HASH => Subtree::Empty,
-            root => Subtree::Untouched(RlpNode::word_rlp(&root)),
-        };
-        let after = self.apply(before, 0, updates)?;
+        let after = self.apply(Subtree::of_root(root), 0, updates)?;
         Ok(self.encode_root(&after))
     }
 
@@ -217,46 +234,31 @@ impl<'a> TrieUpdater<'a> {
         })
     }
 
+    /// A subtree with its node decoded; `None` if that is missing.
+    pub(super) fn open(
+        &self,
+        subtree: Subtree,
+        depth: usize,
+    ) -> Result<Option<DecodedNode>, TrieError> {
+        match subtree {
+            Subtree::Untouched(node) | Subtree::Branch(node) => if_held(self.load(&node, depth)),
+            subtree => Ok(Some(DecodedNode::Short(subtree))),
+        }
+    }
+
     /// The parts of a subtree by their next nibble; `None` if its node is missing.
     pub(super) fn split(
         &self,
         subtree: Subtree,
         depth: usize,
     ) -> Result<Option<[Subtree; 16]>, TrieError> {
-        let mut parts = <[Subtree; 16]>::default();
-        match subtree {
-            Subtree::Empty => {}
-            Subtree::Untouched(node) | Subtree::Branch(node) => match self.load(&node, depth) {
-                Ok(DecodedNode::Branch(children)) => parts = children,
-                Ok(DecodedNode::Short(subtree)) => return self.split(subtree, depth),
-                Err(TrieError::MissingNode { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            },
-            Subtree::Leaf { path, value } => {
-                if let Some(nibble) = path.first() {
-                    let path = path.slice(1..);
-                    parts[usize::from(nibble)] = Subtree::Leaf { path, value };
-                }
-            }
-            Subtree::Extension { path, branch } => {
-                if let Some(nibble) = path.first() {
-                    let path = path.slice(1..);
-                    parts[usize::from(nibble)] = match path.is_empty() {
-                        true => Subtree::Branch(branch),
-                        false => Subtree::Extension { path, branch },
-                    };
-                }
-            }
-        }
-        Ok(Some(parts))
+        Ok(self.open(subtree, depth)?.map(DecodedNode::split))
     }
 
     /// Decodes a node at `depth`.
     pub(super) fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
         match node.as_hash() {
-            Some(hash) => self
-                .store
-                .peek_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
+            Some(hash) => Peek(self.store).read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
             None => DecodedNode::decode(node, depth).map_err(|error| TrieError::Malformed {
                 hash: keccak256(node),
                 error,
@@ -313,6 +315,47 @@ impl<'a> TrieUpdater<'a> {
 }
 
 impl DecodedNode {
+    /// The value of a leaf.
+    pub(super) fn into_value(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Short(Subtree::Leaf { value, .. }) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Its parts by their next nibble.
+    pub(super) fn split(self) -> [Subtree; 16] {
+        let mut parts = <[Subtree; 16]>::default();
+        let subtree = match self {
+            Self::Branch(children) => return children,
+            Self::Short(subtree) => subtree,
+        };
+        let (first, rest) = match subtree {
+            Subtree::Leaf { path, value } => {
+                let rest = Subtree::Leaf {
+                    path: path.slice(1.min(path.len())..),
+                    value,
+                };
+                (path.first(), rest)
+            }
+            Subtree::Extension { path, branch } if path.len() == 1 => {
+                (path.first(), Subtree::Branch(branch))
+            }
+            Subtree::Extension { path, branch } => {
+                let rest = Subtree::Extension {
+                    path: path.slice(1.min(path.len())..),
+                    branch,
+                };
+                (path.first(), rest)
+            }
+            Subtree::Empty | Subtree::Untouched(_) | Subtree::Branch(_) => return parts,
+        };
+        if let Some(nibble) = first {
+            parts[usize::from(nibble)] = rest;
+        }
+        parts
+    }
+
     fn decode(rlp: &[u8], depth: usize) -> alloy_rlp::Result<Self> {
         Ok(match Node::decode_at(rlp, depth)? {
             Node::Leaf { path, value } => Self::Short(Subtree::Leaf {

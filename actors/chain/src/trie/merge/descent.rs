@@ -1,7 +1,7 @@
 //! Descends a trie before and after a block at once.
 
 use alloy_primitives::B256;
-use alloy_trie::{EMPTY_ROOT_HASH, nodes::RlpNode};
+use alloy_trie::nodes::RlpNode;
 use nybbles::Nibbles;
 
 use crate::trie::{
@@ -56,7 +56,8 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         after: B256,
         updates: &[(B256, L)],
     ) -> Result<Descended<L>, TrieError> {
-        self.descend(root(before), root(after), Nibbles::default(), updates)?;
+        let (before, after) = (Subtree::of_root(before), Subtree::of_root(after));
+        self.descend(before, after, Nibbles::default(), updates)?;
         Ok(self.found)
     }
 
@@ -97,10 +98,10 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
                 let Some(before) = self.below(before, depth, &path)? else {
                     return Ok(());
                 };
-                let before = match before {
-                    Subtree::Leaf { value, .. } => Some(value),
-                    _ => None,
+                let Some(before) = self.updater.open(before, KEY_NIBBLES)? else {
+                    return Ok(());
                 };
+                let before = before.into_value();
                 self.found.leaves.push(KnownLeaf {
                     key: B256::from_slice(&prefix.join(&path).pack()),
                     before,
@@ -119,7 +120,7 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         mut updates: &[(B256, L)],
     ) -> Result<(), TrieError> {
         // If the old subtree is not held, nothing that was held can be lost below.
-        let Some(before) = self.split(before, prefix.len())? else {
+        let Some(before) = self.updater.split(before, prefix.len())? else {
             return Ok(());
         };
         for (nibble, (before, after)) in (0..).zip(before.into_iter().zip(after)) {
@@ -174,42 +175,12 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         path: &Nibbles,
     ) -> Result<Option<Subtree>, TrieError> {
         for (step, nibble) in path.iter().enumerate() {
-            let Some(mut children) = self.split(subtree, depth + step)? else {
+            let Some(mut children) = self.updater.split(subtree, depth + step)? else {
                 return Ok(None);
             };
             subtree = std::mem::take(&mut children[usize::from(nibble)]);
         }
-        // What is left of a leaf is its value.
-        if let Subtree::Untouched(node) | Subtree::Branch(node) = &subtree
-            && depth + path.len() == KEY_NIBBLES
-        {
-            return match if_held(self.updater.load(node, KEY_NIBBLES))? {
-                Some(DecodedNode::Short(leaf)) => Ok(Some(leaf)),
-                _ => Ok(None),
-            };
-        }
         Ok(Some(subtree))
-    }
-
-    /// The parts of a subtree by their next nibble; `None` if its node is not held.
-    fn split(&self, subtree: Subtree, depth: usize) -> Result<Option<[Subtree; 16]>, TrieError> {
-        self.updater.split(subtree, depth)
-    }
-}
-
-/// The trie with this root.
-pub(super) fn root(root: B256) -> Subtree {
-    match root {
-        EMPTY_ROOT_HASH => Subtree::Empty,
-        root => Subtree::Untouched(RlpNode::word_rlp(&root)),
-    }
-}
-
-/// The hash of a subtree whose node has one.
-pub(super) fn hash_of(subtree: &Subtree) -> Option<B256> {
-    match subtree {
-        Subtree::Untouched(node) | Subtree::Branch(node) => node.as_hash(),
-        _ => None,
     }
 }
 

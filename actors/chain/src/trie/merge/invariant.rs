@@ -2,11 +2,10 @@
 
 use alloy_primitives::{B256, map::B256Set};
 
-use super::descent::{hash_of, root};
 use crate::trie::{
     NodeStore, State, TrieError,
     node::{KEY_NIBBLES, account_of},
-    subtree::{DecodedNode, Subtree, TrieUpdater},
+    subtree::{Subtree, TrieUpdater},
 };
 
 /// What a store held when a merge began. Reads and proofs add to it meanwhile.
@@ -29,15 +28,18 @@ impl Invariant {
 
     /// Asserts that what was held of `before` is held of `after`, and all that is new.
     pub(super) fn check(&self, before: &State, after: &State) -> Result<(), TrieError> {
-        let walk = Walk {
+        let mut walk = Walk {
             held: &self.held,
             updater: TrieUpdater::new(after.store()),
+            lost_at: None,
         };
-        let outcome = walk.check_accounts(before.root(), after.root())?;
+        walk.check_accounts(before.root(), after.root())?;
         // What was evicted meanwhile may be what is lost.
+        let is_evicted = after.store().evicted() != self.evicted;
         assert!(
-            outcome.is_ok() || after.store().evicted() != self.evicted,
-            "{outcome:?}"
+            walk.lost_at.is_none() || is_evicted,
+            "a node was held before the merge and is not held after it, at depth {:?}",
+            walk.lost_at
         );
         Ok(())
     }
@@ -46,79 +48,52 @@ impl Invariant {
 struct Walk<'w> {
     held: &'w B256Set,
     updater: TrieUpdater<'w>,
-}
-
-/// A node that is not held after the merge, and should be.
-#[derive(Debug)]
-struct Lost {
-    #[expect(dead_code, reason = "for the message")]
-    depth: usize,
+    /// The depth of a node that is not held after the merge, and should be.
+    lost_at: Option<usize>,
 }
 
 impl Walk<'_> {
-    fn check_accounts(&self, before: B256, after: B256) -> Result<Result<(), Lost>, TrieError> {
+    fn check_accounts(&mut self, before: B256, after: B256) -> Result<(), TrieError> {
+        let roots = (Subtree::of_root(before), Subtree::of_root(after));
         let mut accounts = Vec::new();
-        if let Err(lost) = self.check_below(root(before), root(after), 0, &mut accounts)? {
-            return Ok(Err(lost));
-        }
+        self.check_below(roots, 0, &mut accounts)?;
         for (before, after) in accounts {
-            let storage_root = |rlp: &[u8]| account_of(rlp).map(|of| root(of.storage_root));
-            let before = before.map_or(Ok(Subtree::Empty), |rlp| storage_root(&rlp))?;
-            let after = storage_root(&after)?;
-            if let Err(lost) = self.check_below(before, after, 0, &mut Vec::new())? {
-                return Ok(Err(lost));
-            }
+            let storage = |rlp: &[u8]| account_of(rlp).map(|of| Subtree::of_root(of.storage_root));
+            let before = before.map_or(Ok(Subtree::Empty), |rlp| storage(&rlp))?;
+            self.check_below((before, storage(&after)?), 0, &mut Vec::new())?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
+    /// Checks what is below, and collects the values of the keys whose paths have changed.
     fn check_below(
-        &self,
-        before: Subtree,
-        after: Subtree,
+        &mut self,
+        (before, after): (Subtree, Subtree),
         depth: usize,
         values: &mut Vec<Values>,
-    ) -> Result<Result<(), Lost>, TrieError> {
-        let hash = hash_of(&before);
-        if hash.is_some() && hash == hash_of(&after) {
-            return Ok(Ok(()));
+    ) -> Result<(), TrieError> {
+        let hash = before.hash();
+        let is_same = hash.is_some() && hash == after.hash();
+        if is_same || hash.is_some_and(|hash| !self.held.contains(&hash)) {
+            return Ok(());
         }
-        if hash.is_some_and(|hash| !self.held.contains(&hash)) {
-            return Ok(Ok(()));
-        }
-        if depth == KEY_NIBBLES {
-            let before = self.value(before)?.flatten();
-            values.extend(self.value(after)?.flatten().map(|after| (before, after)));
-            return Ok(Ok(()));
-        }
-        let Some(before) = self.updater.split(before, depth)? else {
-            return Ok(Ok(()));
-        };
-        let Some(after) = self.updater.split(after, depth)? else {
-            return Ok(Err(Lost { depth }));
-        };
-        for (before, after) in before.into_iter().zip(after) {
-            if !matches!(after, Subtree::Empty)
-                && let Err(lost) = self.check_below(before, after, depth + 1, values)?
-            {
-                return Ok(Err(lost));
+        let before = self.updater.open(before, depth)?;
+        let after = self.updater.open(after, depth)?;
+        match (before, after) {
+            (None, _) => {}
+            (Some(_), None) => self.lost_at = Some(depth),
+            (Some(before), Some(after)) if depth == KEY_NIBBLES => {
+                let before = before.into_value();
+                values.extend(after.into_value().map(|after| (before, after)));
+            }
+            (Some(before), Some(after)) => {
+                for (before, after) in before.split().into_iter().zip(after.split()) {
+                    if !matches!(after, Subtree::Empty) {
+                        self.check_below((before, after), depth + 1, values)?;
+                    }
+                }
             }
         }
-        Ok(Ok(()))
-    }
-
-    /// The value at the end of a key; `None` within if there is none, and outside if it is not
-    /// held.
-    fn value(&self, subtree: Subtree) -> Result<Option<Option<Vec<u8>>>, TrieError> {
-        Ok(match subtree {
-            Subtree::Empty => Some(None),
-            Subtree::Leaf { value, .. } => Some(Some(value)),
-            Subtree::Untouched(node) => match self.updater.load(&node, KEY_NIBBLES) {
-                Ok(DecodedNode::Short(Subtree::Leaf { value, .. })) => Some(Some(value)),
-                Ok(_) | Err(TrieError::MissingNode { .. }) => None,
-                Err(error) => return Err(error),
-            },
-            Subtree::Extension { .. } | Subtree::Branch(_) => None,
-        })
+        Ok(())
     }
 }

@@ -2,10 +2,8 @@
 
 use alloy_primitives::B256;
 
-use super::descent::{hash_of, root};
 use crate::trie::{
     NodeStore, TrieError,
-    error::if_held,
     node::{KEY_NIBBLES, account_of},
     subtree::{DecodedNode, Subtree, TrieUpdater},
 };
@@ -17,7 +15,8 @@ pub(super) fn carry(store: &NodeStore, before: B256, after: B256) -> Result<(), 
         store,
         updater: TrieUpdater::new(store),
     };
-    carrier.carry(root(before), root(after), 0, None)
+    let (before, after) = (Subtree::of_root(before), Subtree::of_root(after));
+    carrier.carry(before, after, 0, None)
 }
 
 struct Carrier<'s> {
@@ -34,61 +33,38 @@ impl Carrier<'_> {
         depth: usize,
         date: Option<u32>,
     ) -> Result<(), TrieError> {
-        let date = match hash_of(&before) {
-            Some(hash) if Some(hash) == hash_of(&after) => return Ok(()),
+        let date = match before.hash() {
+            Some(hash) if Some(hash) == after.hash() => return Ok(()),
             Some(hash) => self.store.read_date(&hash),
             None => date,
         };
         let Some(date) = date else {
             return Ok(());
         };
-        if let Some(hash) = hash_of(&after) {
+        if let Some(hash) = after.hash() {
             self.store.carry_read_date(&hash, date);
         }
-        let (Some(before), Some(after)) = (self.open(before, depth)?, self.open(after, depth)?)
-        else {
+        let before = self.updater.open(before, depth)?;
+        let after = self.updater.open(after, depth)?;
+        let (Some(before), Some(after)) = (before, after) else {
             return Ok(());
         };
-        if let (Opened::Short(before), Opened::Short(after)) = (&before, &after)
+        if let (DecodedNode::Short(before), DecodedNode::Short(after)) = (&before, &after)
             && let Some([before, after]) = storage_roots(before, after)?
         {
-            return self.carry(root(before), root(after), 0, Some(date));
+            let (before, after) = (Subtree::of_root(before), Subtree::of_root(after));
+            return self.carry(before, after, 0, Some(date));
         }
         if depth == KEY_NIBBLES {
             return Ok(());
         }
-        let parts = |opened| match opened {
-            Opened::Branch(parts) => Ok(Some(*parts)),
-            Opened::Short(subtree) => self.updater.split(subtree, depth),
-        };
-        if let (Some(before), Some(after)) = (parts(before)?, parts(after)?) {
-            for (before, after) in before.into_iter().zip(after) {
-                if !matches!(before, Subtree::Empty) && !matches!(after, Subtree::Empty) {
-                    self.carry(before, after, depth + 1, Some(date))?;
-                }
+        for (before, after) in before.split().into_iter().zip(after.split()) {
+            if !matches!(before, Subtree::Empty) && !matches!(after, Subtree::Empty) {
+                self.carry(before, after, depth + 1, Some(date))?;
             }
         }
         Ok(())
     }
-
-    /// A subtree with its node decoded; `None` if that is missing.
-    fn open(&self, subtree: Subtree, depth: usize) -> Result<Option<Opened>, TrieError> {
-        Ok(match subtree {
-            Subtree::Untouched(node) | Subtree::Branch(node) => {
-                if_held(self.updater.load(&node, depth))?.map(|node| match node {
-                    DecodedNode::Short(subtree) => Opened::Short(subtree),
-                    DecodedNode::Branch(parts) => Opened::Branch(Box::new(parts)),
-                })
-            }
-            subtree => Some(Opened::Short(subtree)),
-        })
-    }
-}
-
-/// A decoded node.
-enum Opened {
-    Short(Subtree),
-    Branch(Box<[Subtree; 16]>),
 }
 
 /// The storage roots of an account before and after; `None` unless both are leaves of one account.
