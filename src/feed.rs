@@ -187,7 +187,8 @@ fn run(
                 forwards: !config.forward.is_empty(),
                 state_bytes_max: config
                     .state_bytes
-                    .or(auto_state_bytes(&MemorySource::find())),
+                    .given()
+                    .unwrap_or_else(|| auto_state_bytes(&MemorySource::find())),
                 state_follow: config.state_follow,
                 quorum: config.quorum.given(),
                 network: config.network,

@@ -1,6 +1,10 @@
 //! Keeps the state current while the head advances.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::B256;
 use nearhead_chain::block::Block;
@@ -12,7 +16,6 @@ use super::{
     merging::Step,
 };
 use crate::{
-    head::Head,
     source::{SourceEvent, SourceLink},
     upstream::health::BlockTime,
 };
@@ -31,7 +34,6 @@ pub(crate) struct StateFollower {
     link: SourceLink,
     /// Hashes of blocks from which following can go on, the newest last.
     merged: VecDeque<B256>,
-    block_time: BlockTime,
 }
 
 impl StateFollower {
@@ -42,7 +44,6 @@ impl StateFollower {
             follow,
             link,
             merged: VecDeque::with_capacity(MERGED_MAX),
-            block_time: BlockTime::default(),
         })
     }
 
@@ -58,21 +59,14 @@ impl StateFollower {
 
     /// Merges what the head is ahead, the oldest block first. The head may change meanwhile.
     async fn catch_up(&mut self, since: Instant) {
-        self.learn_block_time();
-        // Until somebody reads state, there is nothing to keep current.
-        if self.shared.recent.is_empty() {
-            self.merged
-                .extend(self.link.head.load().map(|now| now.head().hash));
-            return;
-        }
-        while let Some((parent, block)) = self.next_step(&self.link.head.clone()) {
+        while let Some((parent, block)) = self.next_step() {
             let step = Step {
                 parent: &parent,
                 block: &block,
             };
             // Before anything can fail: no block is tried twice.
             self.remember(block.hash);
-            let budget = self.block_time.get() / 2;
+            let budget = self.block_time() / 2;
             let merging = self
                 .shared
                 .merge(self.follow, step, Instant::now() + budget);
@@ -93,10 +87,12 @@ impl StateFollower {
     }
 
     /// The next block to merge, with its parent; `None` if all of them are.
-    fn next_step(&mut self, head: &Head) -> Option<(Arc<Block>, Arc<Block>)> {
-        let snapshot = head.load()?;
+    fn next_step(&mut self) -> Option<(Arc<Block>, Arc<Block>)> {
+        let snapshot = self.link.head.load()?;
+        // Until somebody reads state, there is nothing to keep current.
+        let is_read = !self.shared.recent.is_empty();
         let canonical = snapshot.canonical();
-        match unmerged(canonical, |hash| self.merged.contains(hash)) {
+        match unmerged(canonical, |hash| is_read && self.merged.contains(hash)) {
             Some([parent, block, ..]) => Some((Arc::clone(parent), Arc::clone(block))),
             Some(_) => None,
             None => {
@@ -114,15 +110,16 @@ impl StateFollower {
         self.merged.push_back(hash);
     }
 
-    /// Takes the mean of the window: a merge may take longer if one block follows soon on another.
-    fn learn_block_time(&mut self) {
-        let Some(snapshot) = self.link.head.load() else {
-            return;
-        };
+    /// The mean of the window: a merge may take longer if one block follows soon on another.
+    fn block_time(&self) -> Duration {
+        let mut block_time = BlockTime::default();
         let of = |block: &Block| (block.number(), block.header.timestamp);
-        if let [older, .., newer] = snapshot.canonical() {
-            self.block_time.learn(of(older), of(newer));
+        if let Some(snapshot) = self.link.head.load()
+            && let [older, .., newer] = snapshot.canonical()
+        {
+            block_time.learn(of(older), of(newer));
         }
+        block_time.get()
     }
 
     /// The source of changes that was not heard in time.

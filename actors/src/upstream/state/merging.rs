@@ -121,14 +121,10 @@ impl Shared {
     ) -> Result<(ChangesFrom, StateChanges), StateFetchError> {
         let client = &self.upstreams[id].client;
         let traces = matches!(follow, StateFollow::Auto | StateFollow::Witness);
-        if traces && let Some(mut changes) = self.traced(client, step, allowance).await? {
+        if traces && let Some(changes) = self.traced(client, step, allowance).await? {
             let mut from = ChangesFrom::Tracer;
             if follow == StateFollow::Witness && self.take_witness(client, step, allowance).await? {
                 from = ChangesFrom::Witness;
-            }
-            let Step { parent, block } = step;
-            if let Some(before) = &parent.state {
-                add_operations(&mut changes, block, before);
             }
             return Ok((from, changes));
         }
@@ -161,8 +157,15 @@ impl Shared {
             Err(error) => return without(client, OptionalMethod::Trace, error),
         };
         allowance.take_bytes(self, &json);
-        let transactions = step.block.transaction_hashes.len();
-        let read = move || traced(json.get().as_bytes(), transactions);
+        let (parent, block) = (Arc::clone(step.parent), Arc::clone(step.block));
+        let read = move || {
+            let transactions = block.transaction_hashes.len();
+            let mut changes = traced(json.get().as_bytes(), transactions)?;
+            if let Some(before) = &parent.state {
+                add_operations(&mut changes, &block, before);
+            }
+            Ok::<_, TraceError>(changes)
+        };
         match self.on_verifier_thread(read).await? {
             Ok(changes) => Ok(Some(changes)),
             Err(error) => {
@@ -229,37 +232,32 @@ impl Shared {
             let unheld = merge.unheld();
             (Arc::new(merge), unheld)
         };
+        let not_merged = |error: TrieError| {
+            tracing::warn!(number = block.number, %error, "the state cannot be merged");
+            Ok(MergeEnd::Part)
+        };
         let (merge, unheld) = self.on_verifier_thread(begin).await?;
-        let mut merged: Result<Merged, TrieError> = unheld.map(|unmerged| Merged {
-            unmerged,
-            ..Merged::default()
-        });
+        let mut wanted = match unheld {
+            Ok(wanted) => wanted,
+            Err(error) => return not_merged(error),
+        };
         let (mut proven, mut left_out) = (0, 0);
+        let mut merged = Merged::default();
         for _ in 0..ROUNDS {
-            let wanted = match &mut merged {
-                Ok(merged) => std::mem::take(&mut merged.unmerged),
-                Err(_) => break,
-            };
             let asked = keys_of(&wanted);
             let found = self.prove(id, block, wanted, allowance).await?;
             proven += found;
             left_out += asked - found;
             let merge = Arc::clone(&merge);
-            merged = self.on_verifier_thread(move || merge.run()).await?;
-            if merged
-                .as_ref()
-                .is_ok_and(|merged| merged.unmerged.is_empty())
-            {
+            merged = match self.on_verifier_thread(move || merge.run()).await? {
+                Ok(merged) => merged,
+                Err(error) => return not_merged(error),
+            };
+            if merged.unmerged.is_empty() {
                 break;
             }
+            wanted = merged.unmerged.clone();
         }
-        let merged = match merged {
-            Ok(merged) => merged,
-            Err(error) => {
-                tracing::warn!(number = block.number, %error, "the state cannot be merged");
-                return Ok(MergeEnd::Part);
-            }
-        };
         self.merges.count_keys(keys.saturating_sub(proven), proven);
         let (unmerged, unreported) = (merged.unmerged.len(), merged.unreported);
         let BlockRef { number, hash, .. } = block;
