@@ -5,6 +5,11 @@ pub(super) fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
+/// Raises a counter to a total that was counted elsewhere.
+pub(super) fn raise(counter: &IntCounter, total: u64) {
+    counter.inc_by(total.saturating_sub(counter.get()));
+}
+
 #[cfg(test)]
 use std::sync::Arc;
 

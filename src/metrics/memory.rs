@@ -3,7 +3,7 @@
 use nearhead_actors::admission::{MemoryLevel, ReplyUse};
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
-use super::exporter::{Exporter, gauge};
+use super::exporter::{Exporter, gauge, raise};
 
 /// The series of memory.
 #[derive(Clone, Debug)]
@@ -65,9 +65,6 @@ impl MemoryMetrics {
         bytes("used", usage.used);
         bytes("max", usage.max);
         self.replies.set(gauge(usage.replies as u64));
-        let raise = |counter: &IntCounter, total: u64| {
-            counter.inc_by(total.saturating_sub(counter.get()));
-        };
         raise(&self.refused, usage.refused);
         let evicted = |reason| self.evicted.with_label_values(&[reason]);
         raise(&evicted("room"), usage.evicted_for_room);

@@ -10,7 +10,10 @@ use nearhead_actors::{
 };
 use prometheus::TextEncoder;
 
-use super::{Metrics, exporter::gauge};
+use super::{
+    Metrics,
+    exporter::{gauge, raise},
+};
 
 impl Metrics {
     /// As [`Self::render`], but the last page again if it is younger than `age_max`.
@@ -46,7 +49,7 @@ impl Metrics {
     ) -> Result<String, prometheus::Error> {
         let _copying = self.copying.lock();
         let panics = reads.admission.panics().total();
-        self.panics.inc_by(panics.saturating_sub(self.panics.get()));
+        raise(&self.panics, panics);
         for PermitUse {
             kind,
             in_use,
@@ -86,12 +89,12 @@ impl Metrics {
         let items = self.queue_items.with_label_values(class);
         items.set(gauge(queue.waiting as u64));
         let taken = self.queue_taken.with_label_values(class);
-        taken.inc_by(queue.taken.saturating_sub(taken.get()));
+        raise(&taken, queue.taken);
         let waited = self.queue_wait_seconds.with_label_values(class);
         waited.inc_by((queue.waited.as_secs_f64() - waited.get()).max(0.0));
         for (reason, total) in queue.refused {
             let refused = self.queue_refused.with_label_values(&[queue.class, reason]);
-            refused.inc_by(total.saturating_sub(refused.get()));
+            raise(&refused, total);
         }
         let drain_rate = self.queue_drain_rate.with_label_values(class);
         drain_rate.set(queue.drain_rate);

@@ -3,7 +3,7 @@
 use nearhead_actors::upstream::{MergeCounts, StateSource};
 use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGaugeVec};
 
-use super::exporter::{Exporter, gauge};
+use super::exporter::{Exporter, gauge, raise};
 
 /// Bounds of the time until a block is merged, in seconds: half a block time at most.
 const MERGE_SECONDS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -41,7 +41,7 @@ impl StateMetrics {
             )?,
             fetches: exporter.counters(
                 "nearhead_state_fetches_total",
-                "Calls to nodes for state that a read lacked: verified, refuted (failed a check) or failed (gave no proof or code)",
+                "Calls to nodes for state that a read missed: verified, refuted (failed a check) or failed (gave no proof or code)",
                 &["outcome"],
             )?,
             merges: exporter.counters(
@@ -114,9 +114,4 @@ impl StateMetrics {
         raise(&self.merge_requests, merges.requests());
         raise(&self.merge_bytes, merges.bytes());
     }
-}
-
-/// Raises a counter to a total that was counted elsewhere.
-fn raise(counter: &IntCounter, total: u64) {
-    counter.inc_by(total.saturating_sub(counter.get()));
 }
