@@ -100,6 +100,8 @@ pub mod rpc;
 mod service;
 mod subscriptions;
 pub mod tenants;
+#[cfg(test)]
+mod test_rng;
 mod thousands;
 pub mod ws;
 

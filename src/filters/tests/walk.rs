@@ -6,22 +6,11 @@ use alloy_primitives::{B256, Log};
 use nearhead_chain::{block::Block, campaign, log_search::LogFilter};
 use serde_json::{Value, json};
 
+use crate::test_rng::Rng;
+
 use super::scene::{Scene, address, log, matches, now, parsed, request, word};
 
 const SEQUENCES: u64 = 60;
-
-/// splitmix64: each seed gives one history.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-}
 
 /// Which blocks a filter names.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +24,7 @@ enum Scope {
 /// What a client keeps.
 #[derive(Debug)]
 enum Held {
-    /// Hashes from its first block on, after which it was told of each.
+    /// Hashes from its first block on, after which it got each.
     Blocks(Vec<String>),
     Logs {
         filter: LogFilter,
@@ -47,7 +36,7 @@ enum Held {
 struct Client {
     id: Value,
     held: Held,
-    /// The block up to which it was told of everything.
+    /// The block up to which it got everything.
     knows: Arc<Block>,
 }
 

@@ -1,8 +1,7 @@
 //! The configurations of forks: at every head of a led geth that crosses all forks, what geth says.
 
-use std::{collections::BTreeSet, fs::File};
+use std::collections::BTreeSet;
 
-use nearhead_chain::chain_file::write_block;
 use serde_json::{Value, json};
 
 use super::{follow, follow_with, http, wait_head};
@@ -16,13 +15,7 @@ use crate::{
 fn the_configurations_of_a_driven_geth_are_geths() {
     let genesis = vectors().join("genesis.json");
     let (before, payloads) = of_files(&genesis, &vectors().join("chain.rlp"));
-    let folder = scratch("node-config");
-    let imported = folder.join("before.rlp");
-    let mut file = File::create(&imported).unwrap();
-    before
-        .iter()
-        .for_each(|raw| write_block(&mut file, raw).unwrap());
-    let geth = Geth::start(&folder, &genesis, &imported);
+    let geth = Geth::of_blocks(&scratch("node-config"), &genesis, before);
     let mut engine = Engine::of(&geth);
     let urls = [http(geth.address)];
     let server = follow_with(&urls, &["--genesis", genesis.to_str().unwrap()]);

@@ -62,7 +62,7 @@ mod unknown_types;
 use std::{collections::BTreeMap, fs::File, net::SocketAddr};
 
 use alloy_primitives::B256;
-use nearhead_chain::chain_file::{ChainReader, write_block};
+use nearhead_chain::chain_file::ChainReader;
 use serde_json::{Value, json};
 
 use crate::{
@@ -119,13 +119,9 @@ fn follow_while_filling(upstreams: &[String]) -> Server {
 /// A geth that has imported the execution-apis chain up to this block.
 fn chain_of_execution_apis(name: &str, blocks: usize) -> Geth {
     let [genesis, chain] = ["genesis.json", "chain.rlp"].map(|file| vectors().join(file));
-    let folder = scratch(name);
-    let imported = folder.join("blocks.rlp");
-    let mut file = File::create(&imported).unwrap();
     let all = ChainReader::new(File::open(chain).unwrap()).unwrap();
-    all.take(blocks)
-        .for_each(|raw| write_block(&mut file, &raw.unwrap()).unwrap());
-    Geth::start(&folder, &genesis, &imported)
+    let blocks = all.take(blocks).map(Result::unwrap);
+    Geth::of_blocks(&scratch(name), &genesis, blocks)
 }
 
 /// Number and hash of the head of nearhead or of an upstream.

@@ -48,21 +48,18 @@ impl Branches {
             reorg_every: Some(blocks),
             reorg_depth: depth,
         };
-        let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
-        let genesis = scratch(name).join("genesis.json");
-        let file = File::create(&genesis).unwrap();
-        producer.genesis().write_json(file).unwrap();
-        let mut execution = Execution::of(&genesis);
+        let mut chain = DevSteps::new(name, config);
         let mut step = |reverted: u64| {
-            let step = producer.step().unwrap();
-            assert_eq!(step.reverted as u64, reverted);
-            let raw = step.applied.into_iter().map(|(raw, _)| raw);
-            raw.map(|raw| execution.payload(raw)).collect::<Vec<_>>()
+            let (found, payloads) = chain.step();
+            assert_eq!(found as u64, reverted);
+            payloads
         };
+        let trunk = (0..blocks).flat_map(|_| step(0)).collect();
+        let branch = step(depth);
         Self {
-            genesis,
-            trunk: (0..blocks).flat_map(|_| step(0)).collect(),
-            branch: step(depth),
+            genesis: chain.genesis,
+            trunk,
+            branch,
         }
     }
 }
@@ -83,16 +80,40 @@ pub(crate) fn steps(
         reorg_every: Some(every),
         reorg_depth: depth,
     };
-    let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
-    let genesis = scratch(name).join("genesis.json");
-    let file = File::create(&genesis).unwrap();
-    producer.genesis().write_json(file).unwrap();
-    let mut execution = Execution::of(&genesis);
-    let mut step = || {
-        let applied = producer.step().unwrap().applied.into_iter();
-        applied.map(|(raw, _)| execution.payload(raw)).collect()
-    };
-    (genesis, (0..count).map(|_| step()).collect())
+    let mut chain = DevSteps::new(name, config);
+    let steps = (0..count).map(|_| chain.step().1).collect();
+    (chain.genesis, steps)
+}
+
+/// A dev chain that is made step by step, as payloads of the engine API.
+struct DevSteps {
+    genesis: PathBuf,
+    producer: Producer,
+    execution: Execution,
+}
+
+impl DevSteps {
+    fn new(name: &str, config: DevConfig) -> Self {
+        let producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+        let genesis = scratch(name).join("genesis.json");
+        let file = File::create(&genesis).unwrap();
+        producer.genesis().write_json(file).unwrap();
+        Self {
+            execution: Execution::of(&genesis),
+            genesis,
+            producer,
+        }
+    }
+
+    /// The number of reverted blocks, and the blocks that follow.
+    fn step(&mut self) -> (usize, Vec<Payload>) {
+        let step = self.producer.step().unwrap();
+        let raw = step.applied.into_iter().map(|(raw, _)| raw);
+        (
+            step.reverted,
+            raw.map(|raw| self.execution.payload(raw)).collect(),
+        )
+    }
 }
 
 /// The blocks of genesis.json and chain.rlp: those before the merge, which have to be imported

@@ -83,9 +83,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs::File};
-
-    use nearhead_chain::chain_file::write_block;
+    use std::collections::BTreeSet;
 
     use super::*;
     use crate::{
@@ -174,13 +172,7 @@ mod tests {
     fn the_execution_apis_chain_is_taken_from_its_merge_on() {
         let genesis = vectors().join("genesis.json");
         let (before, payloads) = of_files(&genesis, &vectors().join("chain.rlp"));
-        let folder = scratch("upstreams-engine-merge");
-        let imported = folder.join("before.rlp");
-        let mut file = File::create(&imported).unwrap();
-        before
-            .iter()
-            .for_each(|raw| write_block(&mut file, raw).unwrap());
-        let geth = Geth::start(&folder, &genesis, &imported);
+        let geth = Geth::of_blocks(&scratch("upstreams-engine-merge"), &genesis, before);
         Engine::of(&geth).extend(&payloads);
         let mut connection = geth.connect();
         let head = quantity(&connection.result("eth_blockNumber", &json!([])));

@@ -1,11 +1,13 @@
 //! geth as a process.
 
 use std::{
+    fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
 };
 
+use nearhead_chain::{block::RawBlock, chain_file::write_block};
 use serde_json::Value;
 
 use crate::harness::{Connection, Process, installed};
@@ -27,6 +29,20 @@ impl Geth {
         run(folder, &["init", genesis.to_str().unwrap()]);
         run(folder, &["import", chain.to_str().unwrap()]);
         Self::serve(folder)
+    }
+
+    /// The same as [`Self::start`] with these blocks.
+    pub(crate) fn of_blocks(
+        folder: &Path,
+        genesis: &Path,
+        blocks: impl IntoIterator<Item = RawBlock>,
+    ) -> Self {
+        let imported = folder.join("blocks.rlp");
+        let mut file = File::create(&imported).unwrap();
+        for raw in blocks {
+            write_block(&mut file, &raw).unwrap();
+        }
+        Self::start(folder, genesis, &imported)
     }
 
     /// Serves the genesis; later blocks come over the engine API.

@@ -30,21 +30,9 @@ use self::{
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
     rpc::{RequestSession as _, RpcError, SubscriptionKind},
+    test_rng::Rng,
     ws::{request_subscriptions::RequestSubscriptions, session::Session},
 };
-
-/// splitmix64: each seed gives one sequence.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-}
 
 fn kind(rng: &mut Rng) -> SubscriptionKind {
     match rng.below(6) {
