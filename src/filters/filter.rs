@@ -49,7 +49,7 @@ struct FilterState {
 /// Where in the chain a filter continues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The last block that its client was told of.
+    /// The last block whose changes its client has got.
     pub(crate) cursor: Cursor,
     /// The version of the snapshot by which it came there.
     version: u64,
@@ -65,7 +65,7 @@ pub(super) struct Held {
 }
 
 impl Place {
-    /// Whether the client was told of more than this snapshot has: it was asked with a newer one
+    /// Whether the client has got more than this snapshot has: it was asked with a newer one
     /// meanwhile.
     pub(crate) fn is_beyond(&self, snapshot: &Snapshot) -> bool {
         snapshot.version() < self.version

@@ -1,4 +1,4 @@
-//! Filters: what a client is told of, each time that it asks, since it asked last. A filter has a
+//! Filters: each time that a client asks, what has changed since it asked last. A filter has a
 //! place in the chain and no data, so that what it costs does not grow with what was missed.
 //!
 //! | file | what it is |

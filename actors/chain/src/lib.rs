@@ -16,7 +16,7 @@
 //! | [`call`] | runs a call on the state after a block | `crate::import`, `crate::remote`, `crate::window`, `crate::verify`, `crate::dev` |
 //! | [`import`] | verifies, executes and encodes: makes a [`block::Block`] from a [`block::RawBlock`] | `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
-//! | [`changes`] | what a block changed in the state, as nodes tell it and the block shows it | `crate::import`, `crate::window`, `crate::dev`, `crate::execute` |
+//! | [`changes`] | what a block changed in the state, as nodes report it and the block shows it | `crate::import`, `crate::window`, `crate::dev`, `crate::execute` |
 //! | [`network`] | everything that a chain's kind decides: transactions, receipts, header members, forks, blob parameters, executor | `crate::execute`, `crate::import`, `crate::trie`, `crate::window`, `crate::dev` |
 //! | [`trie`] | state by node hash, at the same cost for each of the 128 blocks | `crate::block`, `crate::encode`, `crate::window` |
 //! | [`encode`] | JSON bytes, made once | `crate::window`, `crate::execute`, `crate::verify`, `crate::remote` |

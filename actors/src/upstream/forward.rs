@@ -24,7 +24,7 @@ use tokio::{
 
 use self::{
     node::{Failure, ForwardNode, Standby},
-    node_error::{is_known_already, lacks},
+    node_error::{is_known_already, unsupported},
 };
 use super::{
     client::{CallError, UpstreamClient, answer_bytes},
@@ -123,7 +123,7 @@ impl Forwarder {
         transaction: Bytes,
     ) -> Reply<Result<(), NodeError>> {
         let standby = self.shared.order();
-        let (mut lack_all, ids) = (standby.may_lack_all(), standby.nodes);
+        let (mut all_unsupported, ids) = (standby.may_all_lack_it(), standby.nodes);
         // Those that may have taken it.
         let mut unknown = ids.len();
         let permit = Arc::new(permit);
@@ -147,8 +147,8 @@ impl Forwarder {
                 Ok(Err(error)) => {
                     refused.get_or_insert(error);
                 }
-                Err(Failure::Nothing) => lack_all = false,
-                Err(Failure::Lacked) => {}
+                Err(Failure::Nothing) => all_unsupported = false,
+                Err(Failure::Unsupported) => {}
                 Err(Failure::Unknown) => continue,
             }
             unknown -= 1;
@@ -156,7 +156,7 @@ impl Forwarder {
         match refused {
             _ if unknown > 0 => Err(QueryError::NoNodeAnswered),
             Some(error) => Ok(Err(error)),
-            None if lack_all => Ok(Err(lacks("eth_sendRawTransaction"))),
+            None if all_unsupported => Ok(Err(unsupported("eth_sendRawTransaction"))),
             None => Err(QueryError::Unavailable),
         }
     }
@@ -201,7 +201,7 @@ impl Shared {
         // The client's text was parsed before.
         let params = params.map_err(|_| QueryError::Unavailable)?;
         let standby = self.order();
-        let mut lack_all = standby.may_lack_all();
+        let mut all_unsupported = standby.may_all_lack_it();
         for id in standby.nodes {
             let node = &self.nodes[id];
             let asked = node.ask(method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
@@ -216,12 +216,12 @@ impl Shared {
                     ));
                 }
                 Ok(Err(error)) => return Ok(NodeAnswer::Error(error)),
-                Err(Failure::Nothing) => lack_all = false,
-                Err(Failure::Lacked) => {}
+                Err(Failure::Nothing) => all_unsupported = false,
+                Err(Failure::Unsupported) => {}
                 Err(Failure::Unknown) => return Err(QueryError::NoNodeAnswered),
             }
         }
-        match lack_all {
+        match all_unsupported {
             true => Ok(NodeAnswer::Unsupported),
             false => Err(QueryError::Unavailable),
         }
@@ -267,7 +267,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Busy | CallError::RateLimited { .. } => Self::Nothing,
-            CallError::UnsupportedMethod => Self::Lacked,
+            CallError::UnsupportedMethod => Self::Unsupported,
             CallError::Timeout(_)
             | CallError::Connection(_)
             | CallError::Refused { .. }

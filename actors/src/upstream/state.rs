@@ -6,7 +6,7 @@
 //!
 //! | file | what it is responsible for |
 //! |---|---|
-//! | `fetch`, `single_flight` | the state that a read lacks |
+//! | `fetch`, `single_flight` | the state that a read misses |
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is asked of nodes |
 //! | `recent_keys` | the keys that were fetched last |
@@ -78,7 +78,7 @@ impl BlockRef {
 /// How the state is kept current while blocks arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateFollow {
-    /// With the changes that a node's tracer tells, else as [`Self::Proofs`].
+    /// With the changes that a node's tracer reports, else as [`Self::Proofs`].
     Auto,
     /// With proofs of the accounts that a block names, and of what was read last.
     Proofs,

@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `scene` | a chain of test blocks, and a dispatcher that serves it |
-//! | `walk` | random histories, against clients that keep what they are told |
+//! | `walk` | random histories, against clients that keep what they get |
 //! | `refused` | answers that are refused or given up lose nothing |
 
 #![expect(clippy::unwrap_used, reason = "tests")]

@@ -22,10 +22,10 @@ fn alloy_asks_filters() {
     check_filters(alloy_client());
 }
 
-/// Blocks that a client has to be told of after the first reorg that it sees.
+/// Blocks that a client has to get after the first reorg that it sees.
 const BLOCKS: usize = 40;
 
-/// Runs a client until it has seen a reorg and some blocks after it. What it was told is compared
+/// Runs a client until it has seen a reorg and some blocks after it. What it got is compared
 /// with the blocks by their hashes, because the chain goes on.
 fn check_filters(mut client: Command) {
     let (every, depth) = (REORG_EVERY.to_string(), REORG_DEPTH.to_string());
@@ -63,7 +63,7 @@ fn values<'a>(text: &'a str, kind: &'a str) -> impl Iterator<Item = Value> + 'a 
     of_kind.map(|mut step| step["value"].take())
 }
 
-/// The blocks of the last branch that a client was told of, each on its parent.
+/// The blocks of the last branch that a client got, each on its parent.
 fn follow_blocks(connection: &mut Connection, text: &str) -> Vec<Value> {
     let mut held: Vec<Value> = Vec::new();
     for hash in values(text, "block") {
@@ -107,7 +107,7 @@ fn id(log: &Value) -> [&Value; 3] {
 }
 
 /// Compares the logs of the blocks between the first and the last log but for the latest blocks, of
-/// which a client may not have been told both; returns how many blocks these are.
+/// which a client may not have got both; returns how many blocks these are.
 fn compare(connection: &mut Connection, blocks: &[Value], logs: &[Value]) -> usize {
     let number = |value: Option<&Value>, member: &str| quantity(&value.unwrap()[member]);
     let first = number(logs.first(), "blockNumber") + 1;

@@ -99,7 +99,7 @@ impl Scene {
         Some(keys)
     }
 
-    /// What a block changed, as geth tells it.
+    /// What a block changed, as geth reports it.
     fn add_changed(&mut self, payload: &Payload, keys: &mut Keys) {
         let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
         let params = json!([payload.hash, tracer]);

@@ -13,7 +13,7 @@ fn word(value: u64) -> B256 {
     B256::from(U256::from(value))
 }
 
-/// The changes that the traces of a block tell, given as `[pre, post]` of each transaction.
+/// The changes that the traces of a block report, given as `[pre, post]` of each transaction.
 fn of(traces: &[[Value; 2]]) -> StateChanges {
     let trace = |[pre, post]: &[Value; 2]| json!({"result": {"pre": pre, "post": post}});
     let json: Vec<Value> = traces.iter().map(trace).collect();

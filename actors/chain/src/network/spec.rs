@@ -19,7 +19,7 @@ pub struct ChainSpec {
     pub(super) chain_id: u64,
     pub(super) forks: Vec<(EthereumHardfork, ForkCondition)>,
     pub(super) terminal_total_difficulty: Option<U256>,
-    /// The block at which clients that do not know of the merge are told apart, in fork ids alone.
+    /// The block at which clients that do not know of the merge are separated, in fork ids alone.
     pub(super) merge_netsplit: Option<u64>,
     pub(super) blob_schedule: BlobScheduleBlobParams,
     pub(super) deposit_contract: Address,

@@ -193,7 +193,7 @@ impl Merge {
         missing_slots(&self.before, before.storage_root, account.all_slots())
     }
 
-    /// Those of `slots` that the new state misses; `None` if it misses neither them nor the account.
+    /// Those of `slots` that the new state misses; `None` if it holds them and the account.
     fn not_held_after(
         &self,
         address: &Address,

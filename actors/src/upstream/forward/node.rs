@@ -41,8 +41,8 @@ struct Backoff {
 pub(super) enum Failure {
     /// It was not made: the upstream is busy, or limits our calls with HTTP 429 or 503.
     Nothing,
-    /// It was not made, because the upstream lacks the method.
-    Lacked,
+    /// It was not made: the upstream does not support the method.
+    Unsupported,
     /// It may have been made.
     Unknown,
 }
@@ -157,7 +157,7 @@ impl Standby {
     }
 
     /// Whether all upstreams lack a method if all of these do.
-    pub(super) const fn may_lack_all(&self) -> bool {
+    pub(super) const fn may_all_lack_it(&self) -> bool {
         !self.nodes.is_empty() && !self.are_some_limited
     }
 }

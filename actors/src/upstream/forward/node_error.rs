@@ -29,7 +29,7 @@ const KNOWN_ALREADY: [&str; 5] = [
 /// What may be before that, in lower case: erigon's code, and the subject.
 const KNOWN_ALREADY_PREFIXES: [&str; 2] = ["already_exists: ", "transaction "];
 
-/// What a client is told instead of a message that gives away how the upstream is called.
+/// What a client gets instead of a message that gives away how the upstream is called.
 const HIDDEN: &str = "the node refused the call; its message names the node, so it is not shown";
 
 /// Whether an upstream's message says that it has the transaction already.
@@ -42,8 +42,8 @@ pub(super) fn is_known_already(message: &str) -> bool {
     KNOWN_ALREADY.iter().any(|begin| words.starts_with(begin))
 }
 
-/// The error of an upstream that lacks a method.
-pub(super) fn lacks(method: &str) -> NodeError {
+/// The error of an upstream without a method.
+pub(super) fn unsupported(method: &str) -> NodeError {
     NodeError {
         code: METHOD_NOT_FOUND,
         message: format!("the method {method} does not exist/is not available").into(),

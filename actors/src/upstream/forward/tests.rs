@@ -117,7 +117,7 @@ fn refusal() -> UpstreamReply {
     UpstreamReply::Error(-32_000, "nonce too low")
 }
 
-fn lacks() -> UpstreamReply {
+fn unsupported() -> UpstreamReply {
     UpstreamReply::Error(-32_601, "no such method")
 }
 
@@ -174,12 +174,12 @@ async fn a_call_is_made_once() {
         (&[ok, ok], answered, &[1, 0]),
         (&[|| UpstreamReply::result("null")], "null", &[1]),
         (&[refusal, ok], refused, &[1, 0]),
-        (&[lacks, ok], answered, &[1, 1]),
+        (&[unsupported, ok], answered, &[1, 1]),
         (&[limits, ok], answered, &[1, 1]),
         (&[limits_by_code, ok], "-32005 slow down", &[1, 0]),
-        (&[limits, lacks, refusal], refused, &[1, 1, 1]),
-        (&[lacks, lacks], "unsupported", &[1, 1]),
-        (&[lacks, limits], unavailable, &[1, 1]),
+        (&[limits, unsupported, refusal], refused, &[1, 1, 1]),
+        (&[unsupported, unsupported], "unsupported", &[1, 1]),
+        (&[unsupported, limits], unavailable, &[1, 1]),
         (&[limits, limits], unavailable, &[1, 1]),
         (&[refuses, ok], unanswered, &[1, 0]),
         (&[garbage, ok], unanswered, &[1, 0]),
@@ -228,7 +228,7 @@ async fn one_that_failed_is_asked_last_and_one_that_limits_is_not() {
     }
     assert_eq!(scene.calls(), [1]);
     // One that is not asked may have the method.
-    let scene = Scene::of(&[limits, lacks]).await;
+    let scene = Scene::of(&[limits, unsupported]).await;
     for calls in 1..4 {
         assert_eq!(text(&scene.call().await), "not available");
         assert_eq!(scene.calls(), [1, calls]);
@@ -242,7 +242,7 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
     let taken = "taken";
     let refused = "-32000 nonce too low";
     let (unanswered, unavailable) = ("no node answered", "not available");
-    let lacked = "-32601 the method eth_sendRawTransaction does not exist/is not available";
+    let none_supports = "-32601 the method eth_sendRawTransaction does not exist/is not available";
     let took: Respond = || UpstreamReply::Result(format!("\"{HASH}\""));
     let lied: Respond = || UpstreamReply::Result(format!("\"{}\"", B256::ZERO));
     let known: Respond = || UpstreamReply::Error(-32_010, "AlreadyKnown");
@@ -258,11 +258,11 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
         (&[refuses, refusal], unanswered),
         (&[garbage, refusal, limits], unanswered),
         (&[refusal, refusal], refused),
-        (&[limits, refusal, lacks], refused),
-        (&[lacks], lacked),
-        (&[lacks, lacks], lacked),
-        (&[lacks, limits], unavailable),
-        (&[lacks, silent], unanswered),
+        (&[limits, refusal, unsupported], refused),
+        (&[unsupported], none_supports),
+        (&[unsupported, unsupported], none_supports),
+        (&[unsupported, limits], unavailable),
+        (&[unsupported, silent], unanswered),
         (&[limits, garbage], unanswered),
         (&[silent, silent], unanswered),
         (&[limits, limits], unavailable),

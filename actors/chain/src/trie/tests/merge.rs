@@ -12,7 +12,7 @@ use crate::trie::{
     StateUpdate, TrieError, WantedProof,
 };
 
-/// What somebody who tells the changes of a block does wrong.
+/// What is wrong with a report of a block's changes.
 #[derive(Clone, Debug)]
 enum Falsehood {
     /// Leaves out an account.
@@ -51,8 +51,8 @@ fn any_held() -> impl Strategy<Value = Held> {
     ((0..ACCOUNTS + 2).prop_map(address), slots).prop_map(|(address, slots)| Held(address, slots))
 }
 
-/// The changes of an update, told as a tracer tells them.
-fn told(update: &StateUpdate) -> StateChanges {
+/// The changes of an update, as a tracer reports them.
+fn reported(update: &StateUpdate) -> StateChanges {
     let change = |update: &AccountUpdate| AccountChange {
         is_cleared: update.storage_wiped || update.info.is_none(),
         nonce: update.info.map(|info| info.nonce),
@@ -191,7 +191,7 @@ fn alloy_rlp_of(account: Option<TrieAccount>) -> Vec<u8> {
 
 fn check_true_changes(genesis: &StateUpdate, block: &StateUpdate, held: &[Held]) {
     let scene = Scene::new(genesis, block, held);
-    let changes = told(block);
+    let changes = reported(block);
     let readable = scene.readable(0);
     let merged = scene.run(&changes);
     assert!(merged.is_complete(), "{merged:?}");
@@ -227,7 +227,7 @@ proptest! {
         falsehoods in prop::collection::vec(any_falsehood(), 1..4),
     ) {
         let scene = Scene::new(&genesis, &block, &held);
-        let mut changes = told(&block);
+        let mut changes = reported(&block);
         for falsehood in &falsehoods {
             falsify(&mut changes, falsehood);
         }
@@ -289,7 +289,7 @@ fn what_was_read_is_evicted_after_what_blocks_touch() {
         };
         let next = whole.commit(whole.update(&update).unwrap());
         let after = State::hold(&store, next.root());
-        let merge = Merge::new(held, Arc::clone(&after), &told(&update));
+        let merge = Merge::new(held, Arc::clone(&after), &reported(&update));
         let mut wanted = merge.unheld().unwrap();
         for _ in 0..2 {
             for (address, slots) in wanted {

@@ -72,7 +72,7 @@ fn blocks(store: &Arc<NodeStore>) -> [Arc<Block>; 2] {
     ]
 }
 
-/// What the tracer tells of the block.
+/// What the tracer reports of the block.
 fn trace() -> Value {
     let word = |value: u64| json!(B256::from(U256::from(value)));
     let slots = |values: &[(u64, u64)]| -> Value {
@@ -343,7 +343,7 @@ async fn an_upstream_that_refuses_batches_is_asked_one_by_one() {
 #[actix::test]
 async fn a_false_trace_costs_proofs_and_no_answer() {
     let held = [CONTRACT_HELD, (4, &[]), (7, &[])];
-    // What was told is proven; what was left out is fetched when it is read.
+    // What was reported is proven; what was left out is fetched when it is read.
     for (respond, end) in [
         (leaving_out_a_slot as Respond, MergeEnd::Part),
         (leaving_out_an_account, MergeEnd::Part),
