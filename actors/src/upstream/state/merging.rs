@@ -296,11 +296,27 @@ impl Shared {
     }
 
     /// Asks for a batch of proofs, and stores them. Returns the bytes of the answer.
+    ///
+    /// It asks twice if a check fails: a node that executes the next block at that moment may
+    /// prove the state of that one (anvil 1.7.1 does).
     async fn prove_batch(
         &self,
         client: &UpstreamClient,
         block: &BlockRef,
         batch: Vec<WantedProof>,
+    ) -> Result<usize, StateFetchError> {
+        let batch = Arc::from(batch);
+        match self.prove_once(client, block, &batch).await {
+            Err(StateFetchError::Refuted(_)) => self.prove_once(client, block, &batch).await,
+            proven => proven,
+        }
+    }
+
+    async fn prove_once(
+        &self,
+        client: &UpstreamClient,
+        block: &BlockRef,
+        batch: &Arc<[WantedProof]>,
     ) -> Result<usize, StateFetchError> {
         let asked: Vec<_> = batch
             .iter()
@@ -311,9 +327,9 @@ impl Shared {
         let answers = client.proofs(&asked, block.hash).await?;
         let bytes = answers.iter().map(|json| json.get().len()).sum();
         self.merges.count_bytes(bytes);
-        let state = Arc::clone(&block.state);
+        let (state, batch) = (Arc::clone(&block.state), Arc::clone(batch));
         let verify = move || {
-            for (json, (address, slots)) in answers.iter().zip(&batch) {
+            for (json, (address, slots)) in answers.iter().zip(&*batch) {
                 let json = json.get().as_bytes();
                 let proof = verify_proof(json, state.root(), address, slots)?;
                 state.store().insert_unread_proof(&proof);

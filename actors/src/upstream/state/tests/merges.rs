@@ -1,6 +1,9 @@
 //! Merges of one block, with upstreams that help, refuse and lie.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use nearhead_chain::trie::AccountUpdate;
 use serde_json::{Value, json};
@@ -197,6 +200,16 @@ fn with_another_proof(call: &RecordedCall) -> UpstreamReply {
     }
 }
 
+/// Whether [`with_another_proof_once`] has proven another account.
+static HAS_LIED: AtomicBool = AtomicBool::new(false);
+
+fn with_another_proof_once(call: &RecordedCall) -> UpstreamReply {
+    match call.method.as_str() {
+        "eth_getProof" if !HAS_LIED.swap(true, Ordering::Relaxed) => with_another_proof(call),
+        _ => honest(call),
+    }
+}
+
 fn limiting_proofs(call: &RecordedCall) -> UpstreamReply {
     match call.method.as_str() {
         "eth_getProof" => UpstreamReply::http(429, "retry-after: 7\r\n", ""),
@@ -378,4 +391,13 @@ async fn the_next_upstream_is_asked_after_a_lie_or_a_refusal() {
         assert_eq!(report.map(|report| report.verdict), verdict);
         merged.check_held(3, &[1, 2, 90]);
     }
+}
+
+#[actix::test]
+async fn a_proof_that_fails_a_check_once_is_no_fault() {
+    let mut merged = merge(StateFollow::Auto, &[with_another_proof_once], &[]).await;
+    assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
+    assert!(HAS_LIED.load(Ordering::Relaxed));
+    assert!(merged.fault_reports.try_recv().is_err());
+    merged.check_held(3, &[1, 2, 90]);
 }
