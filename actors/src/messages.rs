@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_trie::TrieAccount;
 use nearhead_chain::{
     block::Block,
-    call::{Call, CallAccessList, CallError, GasMeter},
+    call::{Call, CallAccessList, CallError, GasMeter, Simulation},
     encode::ProofKey,
     json::Json,
     log_search::{Cancellation, ChangedBlock, LogFilter},
@@ -278,18 +278,20 @@ pub struct LogChanges {
     pub blocks: usize,
 }
 
-/// What is wanted of a call of a contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
-    /// Its output (eth_call).
-    Output,
-    /// The gas with which it succeeds (eth_estimateGas).
-    Gas,
-    /// The accounts and slots that it reads (eth_createAccessList).
-    AccessList,
+/// What to run, and what is wanted of it.
+#[derive(Clone, Debug)]
+pub enum CallTask {
+    /// The output of a call (eth_call).
+    Output(Call),
+    /// The gas with which a call succeeds (eth_estimateGas).
+    Gas(Call),
+    /// The accounts and slots that a call reads (eth_createAccessList).
+    AccessList(Call),
+    /// Blocks of calls (eth_simulateV1).
+    Blocks(Simulation),
 }
 
-/// What a call of a contract gave.
+/// What a [`CallTask`] gave.
 #[derive(Debug)]
 pub enum Called {
     /// Its output.
@@ -298,9 +300,11 @@ pub enum Called {
     Gas(u64),
     /// The accounts and slots that it reads.
     AccessList(CallAccessList),
+    /// The simulated blocks.
+    Blocks(Json),
 }
 
-/// To the call actor: run a call of a contract. Measured by gas.
+/// To the call actor: run calls of contracts. Measured by gas.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Result<Called, CallError>>")]
 pub struct RunCall {
@@ -310,10 +314,8 @@ pub struct RunCall {
     pub budget: CallBudget,
     /// The block after which it runs.
     pub at: BlockId,
-    /// The call.
-    pub call: Call,
-    /// What is wanted.
-    pub kind: CallKind,
+    /// What to run.
+    pub task: CallTask,
     /// Counts the gas of all runs, also if the reply is an error.
     pub gas: GasMeter,
     /// The instant at which it is cancelled.

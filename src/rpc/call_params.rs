@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use alloy_eips::{
     eip2930::{AccessList, AccessListItem},
+    eip4895::Withdrawal,
     eip7702::{Authorization, SignedAuthorization},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use nearhead_chain::call::{
-    AccountOverride, BlockOverrides, CallRequest, GasPrice, StateOverrides, StorageOverride,
+    AccountOverride, BlockCalls, BlockOverrides, CallRequest, GasPrice, Simulation, StateOverrides,
+    StorageOverride,
 };
 use serde_json::value::RawValue;
 
@@ -30,7 +32,79 @@ pub(crate) struct Request {
     pub(crate) chain_id: Option<u64>,
 }
 
-/// Reads a call. A nonce is accepted, and not checked.
+/// Blocks of calls, and the chains that they name.
+#[derive(Debug)]
+pub(crate) struct SimulationRequest {
+    /// The blocks.
+    pub(crate) simulation: Simulation,
+    /// The chain id of each call that has one.
+    pub(crate) chain_ids: Vec<u64>,
+}
+
+/// Reads blocks of calls.
+pub(crate) fn simulation(raw: &RawValue) -> Result<SimulationRequest, ParamError> {
+    let [blocks, transfers, validation, full] = params::members(
+        raw,
+        [
+            "blockStateCalls",
+            "traceTransfers",
+            "validation",
+            "returnFullTransactions",
+        ],
+    )?;
+    let mut chain_ids = Vec::new();
+    let blocks = needed(blocks, "blockStateCalls", |raw| {
+        list(raw, |raw| block_calls(raw, &mut chain_ids))
+    })?;
+    let flag = |raw| Ok::<_, ParamError>(read(raw, params::boolean)?.unwrap_or_default());
+    let simulation = Simulation {
+        blocks,
+        traces_transfers: flag(transfers)?,
+        validates: flag(validation)?,
+        full_transactions: flag(full)?,
+        gas_max: 0,
+    };
+    Ok(SimulationRequest {
+        simulation,
+        chain_ids,
+    })
+}
+
+fn block_calls(raw: &RawValue, chain_ids: &mut Vec<u64>) -> Result<BlockCalls, ParamError> {
+    let [calls, accounts, overrides] =
+        params::members(raw, ["calls", "stateOverrides", "blockOverrides"])?;
+    let calls = read(calls, |raw| {
+        list(raw, |raw| {
+            let Request { request, chain_id } = self::request(raw)?;
+            chain_ids.extend(chain_id);
+            Ok(request)
+        })
+    })?;
+    let [beacon_root, withdrawals] = match overrides {
+        Some(raw) => params::members(raw, ["beaconRoot", "withdrawals"])?,
+        None => [None; 2],
+    };
+    Ok(BlockCalls {
+        calls: calls.unwrap_or_default(),
+        accounts: read(accounts, self::accounts)?.unwrap_or_default(),
+        block: read(overrides, block)?.unwrap_or_default(),
+        parent_beacon_block_root: read(beacon_root, params::hash)?,
+        withdrawals: read(withdrawals, |raw| list(raw, withdrawal))?.unwrap_or_default(),
+    })
+}
+
+fn withdrawal(raw: &RawValue) -> Result<Withdrawal, ParamError> {
+    let [index, validator_index, address, amount] =
+        params::members(raw, ["index", "validatorIndex", "address", "amount"])?;
+    Ok(Withdrawal {
+        index: needed(index, "index", params::quantity)?,
+        validator_index: needed(validator_index, "validatorIndex", params::quantity)?,
+        address: needed(address, "address", params::address)?,
+        amount: needed(amount, "amount", params::quantity)?,
+    })
+}
+
+/// Reads a call.
 pub(crate) fn request(raw: &RawValue) -> Result<Request, ParamError> {
     let [
         from,
@@ -68,7 +142,6 @@ pub(crate) fn request(raw: &RawValue) -> Result<Request, ParamError> {
             "chainId",
         ],
     )?;
-    read(nonce, params::quantity)?;
     Ok(Request {
         chain_id: read(chain_id, params::quantity)?,
         request: CallRequest {
@@ -82,6 +155,7 @@ pub(crate) fn request(raw: &RawValue) -> Result<Request, ParamError> {
             )?,
             value: read(value, params::word)?.unwrap_or_default(),
             input: input_of(read(input, params::data)?, read(data, params::data)?)?,
+            nonce: read(nonce, params::quantity)?,
             access_list: read(access_list, access_list_of)?,
             blob_hashes: read(blob_hashes, |raw| list(raw, params::hash))?,
             max_fee_per_blob_gas: read(max_fee_per_blob_gas, params::wide_quantity)?,
@@ -160,14 +234,6 @@ pub(crate) fn accounts(raw: &RawValue) -> Result<StateOverrides, ParamError> {
             false => Ok(()),
         }
     })?;
-    let targets = accounts
-        .values()
-        .filter_map(|account| account.precompile_moved_to);
-    for target in targets {
-        if accounts.contains_key(&target) {
-            return Err(format!("account {target} is already overridden").into());
-        }
-    }
     Ok(accounts)
 }
 

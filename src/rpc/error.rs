@@ -1,4 +1,5 @@
-//! Every error of JSON-RPC: code, message and data. The only file with numeric codes.
+//! Every error of JSON-RPC: code, message and data. Only this file and `simulation` have numeric
+//! codes.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -231,6 +232,7 @@ impl RpcError {
             Self::Node(error) => error.code,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: revertError
             Self::Call(CallError::Reverted(_)) => 3,
+            Self::Call(CallError::Simulation { refusal, .. }) => simulation::code(*refusal),
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
             // https://www.jsonrpc.org/specification#error_object; geth uses it for empty and oversized
@@ -538,5 +540,6 @@ pub(crate) fn echo(text: &str) -> &str {
 }
 
 mod json;
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -79,7 +79,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 49] = [
+pub static METHODS: [Method; 50] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -121,6 +121,7 @@ pub static METHODS: [Method; 49] = [
     method!(Companion Cheap Allowed 1 "eth_maxPriorityFeePerGas" => fees::max_priority_fee_per_gas),
     method!(Companion Cheap Allowed 1 "eth_newBlockFilter" => filters::new_block_filter),
     method!(Companion Cheap Checked 1 "eth_newFilter" => filters::new_filter),
+    method!(Companion Measured Refused 6 "eth_simulateV1" => calls::simulate),
     method!(Companion Cheap Checked 1 "eth_subscribe" => subscribe::subscribe),
     method!(Companion Cheap Allowed 1 "eth_syncing" => companion::syncing),
     method!(Companion Cheap Allowed 1 "eth_uninstallFilter" => filters::uninstall_filter),

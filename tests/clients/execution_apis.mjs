@@ -45,6 +45,13 @@ const ALLOWED = [
   [/^ours alone names .*\.totalDifficulty: (string|null)$/, 'nodes give it for blocks before the merge'],
   [/^theirs alone names .* Transaction\.type: string$/, 'the other members of a call say its type'],
   [/^theirs alone names .* Transaction\.(blobs|commitments|proofs)/, 'a call has the hashes of its blobs alone'],
+  [/^eth_simulateV1 Payload: theirs alone accepts/, 'theirs has no schema of a block, and no type of the whole'],
+  [/^ours alone names eth_simulateV1 Block tag(\.|: object|: null)/, 'a block may be an object (EIP-1898) or null, as in geth'],
+  [/^eth_simulateV1 Block tag: theirs alone accepts "0x(8|d22637)/, 'a block number has at most 63 bits, a hash 64 digits'],
+  [/^the result of eth_simulateV1 .* (must match pattern|must be equal to constant|exactly one schema)/, 'the EVM says why it ended a call; the vectors have that too'],
+  [/^(ours|theirs) alone names eth_simulateV1 Payload/, 'theirs gives the members of a block to the array of blocks'],
+  [/^(ours|theirs) alone names eth_simulateV1 result.*\.error\.code: /, 'a code is an integer'],
+  [/^ours alone names eth_simulateV1 result.*\.error\.data: string$/, 'what a contract reverts with'],
   [/^theirs alone names eth_accounts result\[\]: string$/, 'nearhead has no accounts'],
   [/^theirs alone names eth_(getLogs|getFilterLogs) result\[\]: string$/, 'hashes are what other kinds of filters find'],
 ]

@@ -9,7 +9,7 @@ use crate::harness::{Connection, Server, check, json as parse};
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
 
 /// The prices that differ from 1.
-const PRICES: [(&str, u64); 8] = [
+const PRICES: [(&str, u64); 9] = [
     ("eth_call", 3),
     ("eth_createAccessList", 6),
     ("eth_estimateGas", 6),
@@ -18,6 +18,7 @@ const PRICES: [(&str, u64); 8] = [
     ("eth_getFilterLogs", 2),
     ("eth_getLogs", 2),
     ("eth_getProof", 2),
+    ("eth_simulateV1", 6),
 ];
 
 fn price(method: &str) -> u64 {

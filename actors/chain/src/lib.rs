@@ -13,7 +13,7 @@
 //! | [`chain_file`] | reads and writes genesis.json and chain.rlp as bytes | `crate::window`, `crate::execute`, `crate::import`, `crate::trie` |
 //! | [`verify`] | the checks of everything that a header commits to | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`execute`] | runs one block through revm: receipts, requests, state changes | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
-//! | [`call`] | runs a call on the state after a block | `crate::import`, `crate::remote`, `crate::window`, `crate::verify`, `crate::dev` |
+//! | [`call`] | runs calls on the state after a block | `crate::import`, `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`import`] | verifies, executes and encodes: makes a [`block::Block`] from a [`block::RawBlock`] | `crate::remote`, `crate::window`, `crate::dev` |
 //! | [`remote`] | verifies an upstream's answers: the other way to make a [`block::Block`] | `crate::window`, `crate::dev` |
 //! | [`changes`] | what a block changed in the state, as nodes report it and the block shows it | `crate::import`, `crate::window`, `crate::dev`, `crate::execute` |

@@ -15,7 +15,7 @@ use nearhead_chain::{
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
     admission::{Entry, MAILBOX_CAPACITY},
-    messages::{CallKind, Called, QueryError, Reply, RunCall},
+    messages::{CallTask, Called, QueryError, Reply, RunCall},
     upstream::BlockRef,
 };
 
@@ -162,12 +162,23 @@ impl PoolQuery for PlacedCall {
             state,
             ancestor: &|number| ancestor(&call.snapshot, block, number),
         };
-        let runner = CallRunner::new(chain, place, &call.call, &call.gas, &call.cancel);
-        let called = runner.and_then(|runner| match call.kind {
-            CallKind::Output => runner.call().map(Called::Output),
-            CallKind::Gas => runner.estimate().map(Called::Gas),
-            CallKind::AccessList => runner.access_list().map(Called::AccessList),
-        });
+        let RunCall { gas, cancel, .. } = &**call;
+        let runner = |task| CallRunner::new(chain, place, task, gas, cancel);
+        let called = match &call.task {
+            CallTask::Output(task) => {
+                runner(task).and_then(|runner| runner.call().map(Called::Output))
+            }
+            CallTask::Gas(task) => {
+                runner(task).and_then(|runner| runner.estimate().map(Called::Gas))
+            }
+            CallTask::AccessList(task) => {
+                runner(task).and_then(|runner| runner.access_list().map(Called::AccessList))
+            }
+            CallTask::Blocks(simulation) => {
+                let blocks = simulation.run(chain, place, gas, cancel);
+                blocks.map(Called::Blocks)
+            }
+        };
         match called {
             Err(CallError::Cancelled) => Err(QueryError::Cancelled),
             called => Ok(called),

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use nearhead_actors::{
-    messages::{CallKind, Called, RunCall},
+    messages::{CallTask, Called, RunCall},
     read::ask,
 };
 use nearhead_chain::{
-    call::{BlockOverrides, Call, CallRequest, GasMeter, GasPrice, StateOverrides},
+    call::{BlockOverrides, Call, CallRequest, GasMeter, GasPrice, Simulation, StateOverrides},
     encode::value,
+    window::BlockId,
 };
 
 use crate::rpc::{
@@ -21,52 +22,78 @@ use crate::rpc::{
 
 /// What a call would return.
 pub(crate) async fn call(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
-    answer(context, params, CallKind::Output).await
+    answer(context, params, CallTask::Output).await
 }
 
 /// The gas with which a call succeeds.
 pub(crate) async fn estimate_gas(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
-    answer(context, params, CallKind::Gas).await
+    answer(context, params, CallTask::Gas).await
 }
 
 /// The accounts and slots that a call reads.
 pub(crate) async fn create_access_list(
     context: &RequestContext<'_>,
-    params: Params<'_>,
+    mut params: Params<'_>,
 ) -> MethodResult {
-    answer(context, params, CallKind::AccessList).await
+    let (at, call) = call_and_accounts(context, &mut params)?;
+    params.finish()?;
+    run(context, at, CallTask::AccessList(call)).await
 }
 
-/// Runs a call on the state after a block, and writes what is wanted of it.
+/// Blocks of calls.
+pub(crate) async fn simulate(context: &RequestContext<'_>, mut params: Params<'_>) -> MethodResult {
+    let asked = params.required(call_params::simulation)?;
+    let at = params.optional(LATEST, params::block_id)?;
+    params.finish()?;
+    for chain_id in asked.chain_ids {
+        check_chain(context, Some(chain_id))?;
+    }
+    let simulation = Simulation {
+        gas_max: context.calls.gas_max,
+        ..asked.simulation
+    };
+    run(context, at, CallTask::Blocks(simulation)).await
+}
+
+/// Runs a call with all that it may override.
 async fn answer(
     context: &RequestContext<'_>,
     mut params: Params<'_>,
-    kind: CallKind,
+    task: fn(Call) -> CallTask,
 ) -> MethodResult {
+    let (at, mut call) = call_and_accounts(context, &mut params)?;
+    call.block = params.optional(BlockOverrides::default(), call_params::block)?;
+    params.finish()?;
+    run(context, at, task(call)).await
+}
+
+/// Reads a call, the block after which it runs, and the accounts that it overrides.
+fn call_and_accounts(
+    context: &RequestContext<'_>,
+    params: &mut Params<'_>,
+) -> Result<(BlockId, Call), RpcError> {
     let call_params::Request { request, chain_id } = params.required(call_params::request)?;
     let at = params.optional(LATEST, params::block_id)?;
     let accounts = params.optional(StateOverrides::new(), call_params::accounts)?;
-    let block = match kind {
-        CallKind::Output | CallKind::Gas => {
-            params.optional(BlockOverrides::default(), call_params::block)?
-        }
-        CallKind::AccessList => BlockOverrides::default(),
-    };
-    params.finish()?;
     check_chain(context, chain_id)?;
     check_contracts(context, &request, &accounts)?;
+    let call = Call {
+        request,
+        accounts,
+        block: BlockOverrides::default(),
+        gas_max: context.calls.gas_max,
+    };
+    Ok((at, call))
+}
+
+/// Runs a task on the state after a block, and writes what is wanted of it.
+async fn run(context: &RequestContext<'_>, at: BlockId, task: CallTask) -> MethodResult {
     let (cancel, gas) = (CancelOnDrop::default(), GasMeter::default());
     let call = RunCall {
         snapshot: Arc::clone(&context.snapshot),
         budget: context.key.tenant.call_budget.clone(),
         at,
-        call: Call {
-            request,
-            accounts,
-            block,
-            gas_max: context.calls.gas_max,
-        },
-        kind,
+        task,
         gas: gas.clone(),
         deadline: Instant::now() + context.calls.timeout,
         cancel: cancel.token(),
@@ -80,6 +107,7 @@ async fn answer(
         Called::Output(bytes) => value::shared_data(bytes, context.built_max),
         Called::Gas(gas) => value::number(gas),
         Called::AccessList(list) => list.json(),
+        Called::Blocks(json) => json,
     })
 }
 

@@ -13,6 +13,7 @@ pub(super) fn components() -> Map<String, Value> {
         ("CallInput", call()),
         ("StateOverrides", state_overrides()),
         ("BlockOverrides", block_overrides()),
+        ("SimulationInput", simulation()),
         ("OptionalStateOverrides", or_null("StateOverrides")),
         ("OptionalBlockOverrides", or_null("BlockOverrides")),
         (
@@ -95,8 +96,9 @@ fn call() -> Value {
     ]));
     json!({
         "title": "call",
-        "description": "what a transaction would say; its nonce is not checked, data is the older \
-                        name of input, and gasPrice excludes the other two prices of gas",
+        "description": "what a transaction would say; its nonce is checked by a simulation that \
+                        validates alone, data is the older name of input, and gasPrice excludes \
+                        the other two prices of gas",
         "type": "object",
         "properties": members,
     })
@@ -133,15 +135,62 @@ fn block_overrides() -> Value {
     json!({
         "title": "block overrides",
         "type": "object",
-        "properties": optional([
-            ("number", "IndexInput"),
-            ("time", "IndexInput"),
-            ("gasLimit", "IndexInput"),
-            ("feeRecipient", "AddressInput"),
-            ("prevRandao", "HashInput"),
-            ("difficulty", "QuantityOf256Bits"),
-            ("baseFeePerGas", "IndexInput"),
-            ("blobBaseFee", "QuantityOf128Bits"),
+        "properties": overridden_members(),
+    })
+}
+
+fn overridden_members() -> Map<String, Value> {
+    optional([
+        ("number", "IndexInput"),
+        ("time", "IndexInput"),
+        ("gasLimit", "IndexInput"),
+        ("feeRecipient", "AddressInput"),
+        ("prevRandao", "HashInput"),
+        ("difficulty", "QuantityOf256Bits"),
+        ("baseFeePerGas", "IndexInput"),
+        ("blobBaseFee", "QuantityOf128Bits"),
+    ])
+}
+
+fn simulation() -> Value {
+    let withdrawal = json!({
+        "title": "withdrawal",
+        "type": "object",
+        "required": ["index", "validatorIndex", "address", "amount"],
+        "properties": named([
+            ("index", reference("IndexInput")),
+            ("validatorIndex", reference("IndexInput")),
+            ("address", reference("AddressInput")),
+            ("amount", reference("IndexInput")),
+        ]),
+    });
+    let mut overrides = overridden_members();
+    overrides.extend(optional([("beaconRoot", "HashInput")]));
+    overrides.extend(named([("withdrawals", lists(withdrawal))]));
+    let overrides = json!({
+        "anyOf": [{"type": "null"}, {"type": "object", "properties": overrides}],
+    });
+    let block = json!({
+        "title": "block to simulate",
+        "type": "object",
+        "properties": named([
+            ("calls", lists(reference("CallInput"))),
+            ("stateOverrides", reference("OptionalStateOverrides")),
+            ("blockOverrides", overrides),
+        ]),
+    });
+    let flag = json!({"type": ["boolean", "null"]});
+    json!({
+        "title": "simulation",
+        "description": "at most 256 blocks, those in gaps included, 5,000 calls in a block and \
+                        10,000 in all",
+        "type": "object",
+        "required": ["blockStateCalls"],
+        "properties": named([
+            ("blockStateCalls", json!({"type": "array", "minItems": 1, "items": block})),
+            ("traceTransfers", flag.clone()),
+            ("validation", flag.clone()),
+            ("returnFullTransactions", flag),
         ]),
     })
 }

@@ -48,7 +48,7 @@ pub fn document(forwarding: &Forwarding) -> Bytes {
         .then(|| method_object(&SEND_RAW_TRANSACTION, &SENDING, &[]));
     let (mut errors, mut tags) = (errors::components(), tags());
     if sending.is_none() {
-        errors.remove(&format!("{:?}", Error::Transaction));
+        errors.remove(&Error::Transaction.name());
         tags.remove(tag(MethodSet::Forwarded));
     }
     let methods: Vec<Value> = methods.chain(sending).collect();

@@ -1,6 +1,8 @@
 //! What the document says of each method, in the order of the registry. Names of parameters and
 //! results are those of execution-apis where it has the method.
 
+use nearhead_chain::call::SimulationRefusal;
+
 use super::errors::Error;
 
 /// What the document says of a method besides its name, price and examples.
@@ -79,6 +81,22 @@ const OF_CALL: &[Error] = &[
     Error::UnknownTag,
     Error::Call,
     Error::Reverted,
+];
+const OF_SIMULATION: &[Error] = &[
+    Error::CallLimit,
+    Error::Pruned,
+    Error::UnknownTag,
+    Error::Call,
+    Error::Simulation(SimulationRefusal::NonceTooLow),
+    Error::Simulation(SimulationRefusal::NonceTooHigh),
+    Error::Simulation(SimulationRefusal::FeeTooLow),
+    Error::Simulation(SimulationRefusal::IntrinsicGas),
+    Error::Simulation(SimulationRefusal::InsufficientFunds),
+    Error::Simulation(SimulationRefusal::BlockGasLimit),
+    Error::Simulation(SimulationRefusal::BlockNumber),
+    Error::Simulation(SimulationRefusal::BlockTime),
+    Error::Simulation(SimulationRefusal::InitcodeTooLong),
+    Error::Simulation(SimulationRefusal::TooMuch),
 ];
 const OF_FEE_RULES: &[Error] = &[Error::Limit, Error::OtherFeeRules];
 const OF_NOTHING: &[Error] = &[Error::Limit];
@@ -249,6 +267,14 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
         "Makes a filter that finds the logs of new blocks, and those that are removed; returns its id.",
         &[Parameter::required("Filter", "Filter")], NEW_FILTER,
         &[Error::Limit, Error::FilterLimit]),
+    method("eth_simulateV1",
+        "Returns blocks of calls that do not exist, as they would follow a block, and what each call \
+         does there. A state root that cannot be computed is zero.",
+        &[
+            Parameter::required("Payload", "SimulationInput"),
+            Parameter::optional("Block tag", "OptionalBlockId"),
+        ],
+        ("Result of calls", "SimulatedBlocks"), OF_SIMULATION),
     method("eth_subscribe",
         "Subscribes a WebSocket session to new heads, logs or reorgs, and returns the id.",
         &[

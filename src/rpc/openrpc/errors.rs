@@ -2,7 +2,7 @@
 //! because OpenRPC allows each code once for a method.
 
 use alloy_primitives::Bytes;
-use nearhead_chain::call::CallError;
+use nearhead_chain::call::{CallError, SimulationRefusal};
 use serde_json::{Map, Value, json};
 
 use crate::{filters::FilterError, rpc::error::RpcError};
@@ -58,11 +58,13 @@ pub(super) enum Error {
     FilterBehind,
     /// A limit of the tenant's filters.
     FilterLimit,
+    /// A simulation without a result, for a reason that has a code of its own.
+    Simulation(SimulationRefusal),
 }
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 34] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -87,6 +89,16 @@ impl Error {
         Self::FilterWithoutLogs,
         Self::FilterBehind,
         Self::FilterLimit,
+        Self::Simulation(SimulationRefusal::NonceTooLow),
+        Self::Simulation(SimulationRefusal::NonceTooHigh),
+        Self::Simulation(SimulationRefusal::FeeTooLow),
+        Self::Simulation(SimulationRefusal::IntrinsicGas),
+        Self::Simulation(SimulationRefusal::InsufficientFunds),
+        Self::Simulation(SimulationRefusal::BlockGasLimit),
+        Self::Simulation(SimulationRefusal::BlockNumber),
+        Self::Simulation(SimulationRefusal::BlockTime),
+        Self::Simulation(SimulationRefusal::InitcodeTooLong),
+        Self::Simulation(SimulationRefusal::TooMuch),
     ];
 
     /// The errors of every method besides its own.
@@ -191,6 +203,13 @@ impl Error {
                 FilterError::NotFound.into(),
                 "the tenant has too many filters, or too many addresses and topics in them",
             ),
+            Self::Simulation(refusal) => {
+                let error = CallError::Simulation {
+                    refusal,
+                    message: "".into(),
+                };
+                (RpcError::Call(error), reason(refusal))
+            }
         }
     }
 
@@ -201,7 +220,35 @@ impl Error {
 
     /// A reference to the error's component.
     pub(super) fn reference(self) -> Value {
-        json!({"$ref": format!("#/components/errors/{self:?}")})
+        json!({"$ref": format!("#/components/errors/{}", self.name())})
+    }
+
+    /// The name of its component.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Simulation(refusal) => format!("{refusal:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// Why a simulation has no result.
+const fn reason(refusal: SimulationRefusal) -> &'static str {
+    match refusal {
+        SimulationRefusal::NonceTooLow => "a call's nonce is too low",
+        SimulationRefusal::NonceTooHigh => "a call's nonce is too high",
+        SimulationRefusal::FeeTooLow => "a call offers less than the base fee",
+        SimulationRefusal::IntrinsicGas => "a call has less gas than it costs to begin",
+        SimulationRefusal::InsufficientFunds => "a sender cannot pay for gas and value",
+        SimulationRefusal::BlockGasLimit => "a block has less gas left than a call asks for",
+        SimulationRefusal::BlockNumber => "a block's number is not above the one before",
+        SimulationRefusal::BlockTime => "a block's time is not above the one before",
+        SimulationRefusal::InitcodeTooLong => "the code that makes a contract is too long",
+        SimulationRefusal::TooMuch => {
+            "more than 256 blocks, 5,000 calls in a block or 10,000 in all, or too much output"
+        }
+        SimulationRefusal::InvalidParams => "a member of the request is not possible",
+        SimulationRefusal::Other => "another rule is broken",
     }
 }
 
@@ -210,7 +257,7 @@ pub(super) fn components() -> Map<String, Value> {
     let all = Error::ALL.into_iter().map(|error| {
         let (_, message) = error.parts();
         let object = json!({"code": error.code(), "message": message});
-        (format!("{error:?}"), object)
+        (error.name(), object)
     });
     all.collect()
 }

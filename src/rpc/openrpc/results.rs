@@ -89,6 +89,9 @@ pub(super) fn components() -> Map<String, Value> {
         ("ForkConfig", fork_config()),
         ("ForkConfigs", fork_configs()),
         ("CallAccessList", call_access_list()),
+        ("SimulatedCall", simulated_call()),
+        ("SimulatedBlock", simulated_block()),
+        ("SimulatedBlocks", list("SimulatedBlock")),
         ("Accounts", json!({"type": "array", "maxItems": 0})),
         ("True", json!({"const": true})),
         ("Document", document()),
@@ -254,12 +257,39 @@ fn header() -> Members {
 }
 
 fn block() -> Value {
+    block_members().object("block")
+}
+
+fn block_members() -> Members {
     let transactions = json!({"anyOf": [list("Hash"), list("Transaction")]});
     header()
         .and("transactions", transactions)
         .and("uncles", list("Hash"))
         .perhaps([("withdrawals", list("Withdrawal"))])
-        .object("block")
+}
+
+fn simulated_block() -> Value {
+    block_members()
+        .and("calls", list("SimulatedCall"))
+        .object("simulated block")
+}
+
+fn simulated_call() -> Value {
+    let error = Members::none()
+        .and("message", json!({"type": "string"}))
+        .and("code", json!({"type": "integer"}))
+        .perhaps([("data", reference("Data"))])
+        .object("why a call failed");
+    Members::none()
+        .with([
+            ("returnData", "Data"),
+            ("gasUsed", "Quantity"),
+            ("maxUsedGas", "Quantity"),
+            ("status", "Bit"),
+        ])
+        .and("logs", list("Log"))
+        .perhaps([("error", error)])
+        .object("call of a simulated block")
 }
 
 fn uncle() -> Value {

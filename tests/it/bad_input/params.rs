@@ -37,6 +37,8 @@ enum Kind {
     StateOverrides,
     /// What a call overrides of its block.
     BlockOverrides,
+    /// Blocks of calls.
+    Simulation,
 }
 
 /// A method: its parameters, each with a valid value, and how many are required.
@@ -74,6 +76,7 @@ const CALL: (Kind, &str) = (
 );
 const STATE_OVERRIDES: (Kind, &str) = (Kind::StateOverrides, "{}");
 const BLOCK_OVERRIDES: (Kind, &str) = (Kind::BlockOverrides, "{}");
+const SIMULATION: (Kind, &str) = (Kind::Simulation, r#"{"blockStateCalls":[{}]}"#);
 
 const fn method(
     name: &'static str,
@@ -126,6 +129,7 @@ const METHODS: &[Method] = &[
         &[CALL, BLOCK_ID, STATE_OVERRIDES],
         1,
     ),
+    method("eth_simulateV1", &[SIMULATION, BLOCK_ID], 1),
     method("eth_capabilities", &[], 0),
     method("eth_config", &[], 0),
     method("eth_feeHistory", &[INDEX, NUMBER, PERCENTILES], 3),
@@ -398,6 +402,25 @@ const fn refused(kind: Kind) -> &'static [(&'static str, &'static str)] {
             (r#"{"time":"1"}"#, PREFIX),
             (r#"{"feeRecipient":"0x1"}"#, ADDRESS),
             (r#"{"prevRandao":"0x1"}"#, HASH),
+        ],
+        Kind::Simulation => &[
+            ("null", OBJECT),
+            ("[]", OBJECT),
+            ("{}", "want a member blockStateCalls"),
+            (r#"{"blockStateCalls":{}}"#, ARRAY),
+            (r#"{"blockStateCalls":[1]}"#, OBJECT),
+            (r#"{"blockStateCalls":[{"calls":{}}]}"#, ARRAY),
+            (r#"{"blockStateCalls":[{"calls":[{"to":"0x1"}]}]}"#, ADDRESS),
+            (r#"{"blockStateCalls":[{"stateOverrides":[]}]}"#, OBJECT),
+            (
+                r#"{"blockStateCalls":[{"blockOverrides":{"beaconRoot":"0x1"}}]}"#,
+                HASH,
+            ),
+            (
+                r#"{"blockStateCalls":[{"blockOverrides":{"withdrawals":[{}]}}]}"#,
+                "want a member index",
+            ),
+            (r#"{"blockStateCalls":[{}],"validation":1}"#, BOOLEAN),
         ],
         Kind::Percentiles => &[
             ("50", ARRAY),

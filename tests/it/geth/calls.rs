@@ -100,7 +100,7 @@ fn comparable(mut answer: Value) -> Value {
 }
 
 /// A call that a transaction could have been, and its parameters.
-fn random(contents: &Contents, rng: &mut Rng) -> (&'static str, Value) {
+pub(super) fn random(contents: &Contents, rng: &mut Rng) -> (&'static str, Value) {
     let (method, most) = *rng.pick(&METHODS);
     // Before Prague, geth does something with access lists, blobs and authorizations in calls,
     // though blocks cannot have them.

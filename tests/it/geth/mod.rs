@@ -4,6 +4,7 @@
 mod calls;
 mod contents;
 mod settled;
+mod simulations;
 
 use std::{ops::RangeInclusive, path::Path};
 
@@ -562,6 +563,7 @@ fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
     compare_logs(&mut both, &contents, &mut rng);
     both.flush();
     calls::compare(&mut both, &contents, &mut rng);
+    simulations::compare(&mut both, &contents, &mut Rng::new(0x7369_6d75));
     both.finish();
 }
 

@@ -448,9 +448,18 @@ impl<'a> Walk<'a> {
             let expected = at.clone().map(|_| result);
             self.compare_answer(method, params, expected).await;
         }
+        let simulated =
+            json!([{"blockStateCalls": [{"calls": [call[0]], "stateOverrides": call[2]}]}, id]);
         let params = json!([address_text, [slot], id]);
         match at {
             Ok(block) => {
+                let answer = self.call("eth_simulateV1", &simulated).await;
+                let made = &answer["result"][0];
+                check(
+                    &format!("eth_simulateV1 {simulated}"),
+                    &[&made["parentHash"], &made["calls"][0]["returnData"]],
+                    &[&json!(block.hash), &json!(B256::from(account.balance))],
+                );
                 let answer = self.call("eth_getProof", &params).await;
                 proofs::verify(&params, &answer["result"], block.state_root);
                 check(
@@ -460,6 +469,8 @@ impl<'a> Walk<'a> {
                 );
             }
             Err(error) => {
+                self.compare_answer("eth_simulateV1", simulated, Err(error.clone()))
+                    .await;
                 self.compare_answer("eth_getProof", params, Err(error))
                     .await
             }

@@ -113,6 +113,11 @@ fn calls() -> Vec<(&'static str, Value, bool)> {
         ("eth_estimateGas", json!([{"to": OTHER}]), false),
         ("eth_createAccessList", json!([{"to": LISTED}]), true),
         ("eth_createAccessList", json!([{"to": OTHER}]), false),
+        (
+            "eth_simulateV1",
+            json!([{"blockStateCalls": [{"calls": [{"to": LISTED}]}]}]),
+            false,
+        ),
         ("eth_baseFee", json!([]), true),
         ("eth_blobBaseFee", json!([]), true),
         ("eth_capabilities", json!([]), true),

@@ -11,7 +11,10 @@ use super::{
     error::CallError,
     request::{BlockOverrides, Call, CallRequest, GasPrice},
 };
-use crate::{block::Block, network::ServedChain};
+use crate::{
+    block::Block,
+    network::{Rules, ServedChain},
+};
 
 /// Bytes of memory of all contracts that a call has called. In 1,024 of them, 50 million gas pay
 /// for 140 MB, so that no call of the default limit meets this bound.
@@ -49,15 +52,9 @@ impl Environment {
         if rules.has(EthereumHardfork::Amsterdam) {
             return Err(CallError::OtherRules);
         }
-        let mut evm = EvmEnv::for_eth_block(&header, rules, chain.id, rules.blob_params());
+        let mut environment = Self::of_header(chain, &header, rules);
+        let evm = &mut environment.evm;
         let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
-        if rules.has(EthereumHardfork::Cancun) {
-            // The header is from before Cancun, and the call's own time is after it.
-            blob_gas.get_or_insert(BlobExcessGasAndPrice {
-                excess_blob_gas: 0,
-                blob_gasprice: 1,
-            });
-        }
         let blob_gas_price = match call.request.max_fee_per_blob_gas.unwrap_or_default() {
             // A call that offers nothing for blobs gets them for nothing.
             0 if call.request.blob_hashes.is_some() => Some(0),
@@ -73,16 +70,30 @@ impl Environment {
         if is_free {
             evm.block_env.basefee = 0;
         }
+        // The proposer gets nothing then, so its account is not read.
+        evm.cfg_env.disable_fee_charge = is_free && !call.request.pays_for_blobs();
+        Ok(environment)
+    }
+
+    /// The environment of calls in a block with this header.
+    pub(super) fn of_header(chain: &ServedChain, header: &Header, rules: Rules<'_>) -> Self {
+        let mut evm = EvmEnv::for_eth_block(header, rules, chain.id, rules.blob_params());
+        if rules.has(EthereumHardfork::Cancun) {
+            let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
+            // The header is from before Cancun, and the call's own time is after it.
+            blob_gas.get_or_insert(BlobExcessGasAndPrice {
+                excess_blob_gas: 0,
+                blob_gasprice: 1,
+            });
+        }
         let config = &mut evm.cfg_env;
         config.disable_nonce_check = true;
         config.disable_eip3607 = true;
         config.disable_block_gas_limit = true;
-        // The proposer gets nothing then, so its account is not read.
-        config.disable_fee_charge = is_free && !call.request.pays_for_blobs();
         config.memory_limit = MEMORY_BYTES_MAX;
         config.tx_gas_limit_cap = Some(u64::MAX);
         config.tx_chain_id_check = false;
-        Ok(Self {
+        Self {
             evm,
             meters_net_gas: rules.meters_net_gas(),
             has_access_lists: rules.has(EthereumHardfork::Berlin),
@@ -90,7 +101,7 @@ impl Environment {
             transaction_gas_max: rules
                 .has(EthereumHardfork::Osaka)
                 .then_some(revm::primitives::eip7825::TX_GAS_LIMIT_CAP),
-        })
+        }
     }
 }
 

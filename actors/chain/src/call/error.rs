@@ -4,10 +4,11 @@ use alloy_primitives::{Address, Bytes, U256};
 use revm::{
     context::BlockEnv,
     context_interface::result::{HaltReason, InvalidTransaction, OutOfGasError},
+    database_interface::bal::EvmDatabaseError,
     primitives::eip3860::MAX_INITCODE_SIZE,
 };
 
-use super::{request::CallRequest, revert::revert_reason};
+use super::{request::CallRequest, revert::revert_reason, simulation::SimulationRefusal};
 use crate::execute::StateError;
 
 /// Accounts and slots that are not held, and were read.
@@ -33,6 +34,14 @@ pub enum CallError {
     /// The call says what is not possible or not supported.
     #[error("{0}")]
     Invalid(Box<str>),
+    /// A simulation has no result.
+    #[error("{message}")]
+    Simulation {
+        /// The kind of reason.
+        refusal: SimulationRefusal,
+        /// The reason.
+        message: Box<str>,
+    },
     /// The chain's rules are not known here, or cannot be executed.
     #[error("the chain's rules are not known, calls are not run")]
     OtherRules,
@@ -47,6 +56,16 @@ pub enum CallError {
     Cancelled,
 }
 
+impl From<EvmDatabaseError<StateError>> for CallError {
+    fn from(error: EvmDatabaseError<StateError>) -> Self {
+        match error {
+            EvmDatabaseError::Database(error) => error.into(),
+            // There are no block access lists here.
+            EvmDatabaseError::Bal(error) => Self::invalid(error.to_string()),
+        }
+    }
+}
+
 impl CallError {
     /// How the call ended, without what the contract said.
     #[must_use]
@@ -59,6 +78,12 @@ impl CallError {
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into().into())
+    }
+
+    /// A simulation that has no result.
+    pub(super) fn simulation(refusal: SimulationRefusal, message: impl Into<String>) -> Self {
+        let message = message.into().into();
+        Self::Simulation { refusal, message }
     }
 
     /// A call that the EVM refuses to begin.

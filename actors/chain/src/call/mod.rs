@@ -1,5 +1,5 @@
 //! Calls: what a transaction would do on the state after a block (eth_call, eth_estimateGas,
-//! eth_createAccessList).
+//! eth_createAccessList, eth_simulateV1).
 //!
 //! | file | what it does |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `run` | runs a call once, with a limit of gas |
 //! | `estimate` | the least gas that suffices |
 //! | `access_list` | the accounts and slots that a call reads |
+//! | `simulation` | many calls, in blocks that do not exist |
 //! | `watch` | ends a run that nobody waits for any more |
 //! | `error` | why there is no result, in geth's words |
 //! | `revert` | what a contract says when it reverts |
@@ -25,6 +26,7 @@ mod estimate;
 mod request;
 mod revert;
 mod run;
+mod simulation;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests;
@@ -38,4 +40,5 @@ pub use request::{
 };
 pub use revert::revert_reason;
 pub use run::{CallRunner, GasMeter};
+pub use simulation::{BlockCalls, Simulation, SimulationRefusal};
 pub use view::Place;

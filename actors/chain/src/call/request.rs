@@ -18,7 +18,7 @@ pub struct Call {
     pub gas_max: u64,
 }
 
-/// What a transaction would say. Its nonce is not checked.
+/// What a transaction would say.
 ///
 /// Source: execution-apis, `GenericTransaction`.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +35,9 @@ pub struct CallRequest {
     pub value: U256,
     /// Input of the contract, or its initcode.
     pub input: Bytes,
+    /// The sender's number of transactions before this one; `None` for what it is. Only a
+    /// simulation looks at it.
+    pub nonce: Option<u64>,
     /// Accounts and slots that are paid for at the start (EIP-2930).
     pub access_list: Option<AccessList>,
     /// Versioned hashes of blobs (EIP-4844).

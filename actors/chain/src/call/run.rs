@@ -7,14 +7,17 @@ use std::sync::{
 
 use alloy_eips::eip2930::AccessList;
 use alloy_evm::{
-    Evm,
-    eth::{EthEvmBuilder, EthEvmContext},
+    Database, Evm,
+    eth::{EthEvm, EthEvmBuilder, EthEvmContext},
     precompiles::PrecompilesMap,
 };
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, Bytes, U256, map::AddressSet};
 use revm::{
     DatabaseRef, Inspector,
-    context_interface::result::{EVMError, ExecutionResult, InvalidTransaction},
+    context_interface::{
+        JournalTr,
+        result::{EVMError, ExecutionResult, InvalidTransaction},
+    },
     database_interface::WrapDatabaseRef,
     inspector::NoOpInspector,
     state::AccountInfo,
@@ -23,7 +26,7 @@ use revm::{
 use super::{
     environment::Environment,
     error::CallError,
-    request::Call,
+    request::{Call, StateOverrides},
     view::{CallState, Place},
     watch::{Watch, watched},
 };
@@ -53,7 +56,8 @@ impl GasMeter {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn take(&self, gas: u64) {
+    /// Counts gas.
+    pub(super) fn add(&self, gas: u64) {
         // It wraps around after more gas than a process runs in its life.
         self.0.fetch_add(gas, Ordering::Relaxed);
     }
@@ -166,28 +170,6 @@ impl<'a> CallRunner<'a> {
         )
     }
 
-    /// An account that is overridden is no precompiled contract any more, as in geth. That contract
-    /// may be at another address instead.
-    fn override_precompiles(&self, precompiles: &mut PrecompilesMap) -> Result<(), CallError> {
-        let accounts = || self.call.accounts.iter();
-        let moved =
-            accounts().filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));
-        let moved = precompiles.move_precompiles(moved);
-        moved.map_err(|error| CallError::invalid(error.to_string()))?;
-        for (address, account) in accounts() {
-            let is_target =
-                || accounts().any(|(_, other)| other.precompile_moved_to == Some(*address));
-            // There are many overrides at most, and few precompiled contracts.
-            if account.precompile_moved_to.is_none()
-                && precompiles.get(address).is_some()
-                && !is_target()
-            {
-                precompiles.apply_precompile(address, |_| None);
-            }
-        }
-        Ok(())
-    }
-
     fn account(&self, address: Address) -> Result<AccountInfo, CallError> {
         let state = CallState::new(self.place, &self.call.accounts);
         let account = state.basic_ref(address);
@@ -212,11 +194,11 @@ impl<'a> CallRunner<'a> {
             evm = with_net_gas(evm, inspects);
         }
         let mut evm = watched(evm, inspects);
-        self.override_precompiles(evm.precompiles_mut())?;
+        override_precompiles(&mut evm, &self.call.accounts)?;
         let request = &self.call.request;
         let transaction = self.environment.transaction(request, gas, access_list);
         let watch = Watch::new(self.cancel);
-        self.gas.take(gas);
+        self.gas.add(gas);
         let result = evm.transact_raw(transaction);
         drop(watch);
         if let Ok(outcome) = &result {
@@ -245,6 +227,42 @@ impl<'a> CallRunner<'a> {
             Err(other) => Err(CallError::invalid(other.to_string())),
         }
     }
+}
+
+/// An account that is overridden is no precompiled contract any more, as in geth. That contract may
+/// be at another address instead. An address is warm if that contract would be there.
+pub(super) fn override_precompiles<DB: Database, I>(
+    evm: &mut EthEvm<DB, I, PrecompilesMap>,
+    overrides: &StateOverrides,
+) -> Result<(), CallError>
+where
+    I: Inspector<EthEvmContext<DB>>,
+{
+    let accounts = || overrides.iter();
+    let moved =
+        || accounts().filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));
+    let precompiles = evm.precompiles_mut();
+    let before: AddressSet = precompiles.addresses().copied().collect();
+    for (from, to) in moved() {
+        let reason = if !before.contains(&from) {
+            format!("account {from} is not a precompile")
+        } else if overrides.contains_key(&to) {
+            format!("account {to} is already overridden")
+        } else {
+            continue;
+        };
+        return Err(CallError::invalid(reason));
+    }
+    let result = precompiles.move_precompiles(moved());
+    result.map_err(|error| CallError::invalid(error.to_string()))?;
+    for (address, account) in accounts() {
+        let is_moved = account.precompile_moved_to.is_some();
+        if !is_moved && before.contains(address) {
+            precompiles.apply_precompile(address, |_| None);
+        }
+    }
+    evm.ctx_mut().journaled_state.warm_precompiles(&before);
+    Ok(())
 }
 
 impl Ran {

@@ -15,10 +15,10 @@ use crate::{
     trie::{NodeStore, State},
 };
 
-const CONTRACT: Address = address!("00000000000000000000000000000000000c0de5");
+pub(super) const CONTRACT: Address = address!("00000000000000000000000000000000000c0de5");
 
 /// Blocks of a dev chain, each with the block before it.
-fn chain(blocks: usize) -> (ServedChain, Vec<(Arc<Block>, RawBlock)>) {
+pub(super) fn chain(blocks: usize) -> (ServedChain, Vec<(Arc<Block>, RawBlock)>) {
     let config = DevConfig {
         seed: 3,
         profile: Profile::Small,
@@ -117,7 +117,7 @@ fn what_is_missing_is_noted_and_then_found() {
 }
 
 /// Copies accounts, slots and codes.
-fn complete(part: &State, whole: &State, missing: &MissingState) {
+pub(super) fn complete(part: &State, whole: &State, missing: &MissingState) {
     assert!(!missing.is_empty());
     for (address, slots) in missing {
         let proof = whole.prove(address, slots).unwrap();
@@ -264,15 +264,19 @@ fn precompiles_move() {
     )]);
     let (output, _) = run(&chain, block, state, &replaced).unwrap();
     assert_eq!(output, Bytes::from(U256::from(7).to_be_bytes::<32>()));
-    let refused = run(&chain, block, state, &call(CONTRACT, CONTRACT));
-    assert_eq!(
-        refused.map(|(output, _)| output),
-        Ok(Bytes::new()),
-        "to itself"
-    );
     let no_precompile = Address::from_word(keccak256("none"));
-    let refused = run(&chain, block, state, &call(CONTRACT, no_precompile));
-    assert!(matches!(refused, Err(CallError::Invalid(_))), "{refused:?}");
+    for from in [no_precompile, CONTRACT] {
+        let refused = run(&chain, block, state, &call(CONTRACT, from));
+        let reason = format!("account {from} is not a precompile");
+        assert_eq!(refused, Err(CallError::invalid(reason)));
+    }
+    let mut overridden = call(CONTRACT, sha256);
+    overridden
+        .accounts
+        .insert(CONTRACT, AccountOverride::default());
+    let refused = run(&chain, block, state, &overridden);
+    let reason = format!("account {CONTRACT} is already overridden");
+    assert_eq!(refused, Err(CallError::invalid(reason)));
 }
 
 #[test]
@@ -283,4 +287,31 @@ fn calls_of_unknown_rules_are_refused() {
     let call = coded(Bytes::new(), Bytes::new());
     let refused = run(&ServedChain::from(1_337), block, state, &call);
     assert_eq!(refused, Err(CallError::OtherRules));
+}
+
+/// An address is warm if a precompiled contract would be there, and not if one was moved there.
+#[test]
+fn overrides_change_no_warm_addresses() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    let sha256 = Address::with_last_byte(2);
+    let gas_of_balance = |address: Address, overridden: AccountOverride| {
+        let code = [&[0x73][..], address.as_slice(), &[0x31, 0x00]].concat();
+        let mut call = coded(code.into(), Bytes::new());
+        call.accounts.insert(sha256, overridden);
+        run(&chain, block, state, &call).unwrap().1
+    };
+    let code = AccountOverride {
+        code: Some(bytes!("00")),
+        ..AccountOverride::default()
+    };
+    let elsewhere = Address::repeat_byte(0x77);
+    let moved = AccountOverride {
+        precompile_moved_to: Some(elsewhere),
+        ..AccountOverride::default()
+    };
+    let replaced = gas_of_balance(sha256, code.clone());
+    assert_eq!(gas_of_balance(elsewhere, moved) - replaced, 2_500);
+    assert_eq!(gas_of_balance(Address::with_last_byte(1), code), replaced);
 }

@@ -33,6 +33,28 @@ pub(super) fn write(
 ) {
     let mut object = open(w, &block.raw.header, &block.hash, Some(block.rlp_length));
     total_difficulty(&mut object, block.total_difficulty, options);
+    write_body(object, block, uncle_hashes, transactions);
+}
+
+/// Writes a block that does not exist; `calls` writes what its calls did.
+pub(super) fn write_simulated(
+    w: &mut JsonWriter,
+    block: &BlockParts<'_>,
+    calls: impl FnOnce(&mut JsonWriter),
+    transactions: impl FnOnce(&mut JsonWriter),
+) {
+    let mut object = HeaderWriter::open(w, &block.raw.header);
+    calls(object.member("calls"));
+    hash_and_size(&mut object, &block.hash, Some(block.rlp_length));
+    write_body(object, block, &[], transactions);
+}
+
+fn write_body(
+    mut object: HeaderWriter<'_, '_>,
+    block: &BlockParts<'_>,
+    uncle_hashes: &[B256],
+    transactions: impl FnOnce(&mut JsonWriter),
+) {
     transactions(object.member("transactions"));
     object.member("uncles").array(uncle_hashes, |w, hash| {
         w.data(hash);
@@ -66,11 +88,15 @@ fn open<'w, 'h>(
     rlp_length: Option<usize>,
 ) -> HeaderWriter<'w, 'h> {
     let mut object = HeaderWriter::open(w, header);
+    hash_and_size(&mut object, hash, rlp_length);
+    object
+}
+
+fn hash_and_size(object: &mut HeaderWriter<'_, '_>, hash: &B256, rlp_length: Option<usize>) {
     object.member("hash").data(hash);
     if let Some(length) = rlp_length {
         object.member("size").number(length as u64);
     }
-    object
 }
 
 fn total_difficulty(

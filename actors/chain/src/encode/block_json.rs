@@ -175,6 +175,19 @@ impl BlockJson {
     }
 }
 
+/// Writes a block that does not exist; `calls` writes what its calls did.
+pub(crate) fn simulated_block(
+    w: &mut JsonWriter,
+    parts: &BlockParts<'_>,
+    full: bool,
+    calls: impl FnOnce(&mut JsonWriter),
+) {
+    block::write_simulated(w, parts, calls, |w| match full {
+        true => full_transactions(w, parts, |_| {}),
+        false => transaction_hashes(w, parts),
+    });
+}
+
 fn full_block(
     parts: &BlockParts<'_>,
     uncle_hashes: &[B256],
@@ -188,17 +201,23 @@ fn full_block(
     let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
     let mut spans = Vec::with_capacity(transactions.len());
     block::write(&mut w, parts, uncle_hashes, options, |w| {
-        let each = transactions.iter().zip(parts.senders).zip(parts.receipts);
-        w.array(
-            (0..).zip(each),
-            |w, (index, ((transaction, sender), receipt))| {
-                let start = w.len();
-                transaction::write(w, parts, index, (transaction, sender, receipt));
-                spans.push(Span::new(start, w.len()));
-            },
-        );
+        full_transactions(w, parts, |span| spans.push(span));
     });
     (w.finish(), spans)
+}
+
+/// The array of transactions; `visit` sees each one's place.
+fn full_transactions(w: &mut JsonWriter, parts: &BlockParts<'_>, mut visit: impl FnMut(Span)) {
+    let transactions = &parts.raw.body.transactions;
+    let each = transactions.iter().zip(parts.senders).zip(parts.receipts);
+    w.array(
+        (0..).zip(each),
+        |w, (index, ((transaction, sender), receipt))| {
+            let start = w.len();
+            transaction::write(w, parts, index, (transaction, sender, receipt));
+            visit(Span::new(start, w.len()));
+        },
+    );
 }
 
 fn block_with_hashes(
@@ -210,11 +229,15 @@ fn block_with_hashes(
     let size_hint = block::HASH_SIZE_HINT * transactions.len();
     let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
     block::write(&mut w, parts, uncle_hashes, options, |w| {
-        w.array(transactions, |w, transaction| {
-            w.data(transaction.tx_hash());
-        });
+        transaction_hashes(w, parts);
     });
     w.finish()
+}
+
+fn transaction_hashes(w: &mut JsonWriter, parts: &BlockParts<'_>) {
+    w.array(&parts.raw.body.transactions, |w, transaction| {
+        w.data(transaction.tx_hash());
+    });
 }
 
 /// The array of receipts, each receipt's place in it, and each log's.

@@ -7,11 +7,11 @@ use crate::block::BlockParts;
 
 /// The members that all logs of one transaction share, written once and copied into each.
 #[derive(Debug)]
-pub(super) struct LogTail(JsonWriter);
+pub(crate) struct LogTail(JsonWriter);
 
 impl LogTail {
     /// Everything between `data` and the log's index.
-    pub(super) fn new(
+    pub(crate) fn new(
         block: &BlockParts<'_>,
         transaction_hash: &B256,
         transaction_index: u64,
@@ -35,7 +35,7 @@ pub const LOG_ADDED: &[u8] = b"false}";
 pub const LOG_REMOVED: &[u8] = b"true}";
 
 /// Writes one log; `index` is its position in the block.
-pub(super) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
+pub(crate) fn write(w: &mut JsonWriter, log: &Log, index: u64, tail: &LogTail) {
     w.raw(r#"{"address":"#).data(log.address);
     w.raw(r#","topics":"#).array(log.topics(), |w, topic| {
         w.data(topic);

@@ -27,7 +27,9 @@ pub(crate) mod writer;
 pub(crate) mod tests;
 
 pub use block_json::BlockJson;
+pub(crate) use block_json::simulated_block;
 pub use error::EncodeError;
 pub use log::{LOG_ADDED, LOG_REMOVED};
+pub(crate) use log::{LogTail, write as write_log};
 pub use options::EncodeOptions;
 pub use proof::{ProofKey, proof};

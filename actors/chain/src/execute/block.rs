@@ -1,6 +1,6 @@
 //! Executes a block, or builds one, with alloy-evm.
 
-use std::{cell::OnceCell, mem, sync::Arc};
+use std::{cell::OnceCell, sync::Arc};
 
 use alloy_consensus::{BlockBody, Header, proofs, transaction::Recovered};
 use alloy_eips::{
@@ -20,7 +20,7 @@ use revm::database::State as EvmState;
 
 use super::{
     dao_fork,
-    state::{ParentState, StateError, state_update},
+    state::{ParentState, StateError, take_update},
 };
 use crate::{
     block::{Block, RawBlock, Receipt, Transaction},
@@ -320,7 +320,7 @@ fn run_recording(
         if roots_in_receipts {
             // One update of the trie per transaction; the states in between are freed with their
             // handles.
-            let changes = base.update(&state_update_of(executor.evm.db_mut()))?;
+            let changes = base.update(&take_update(executor.evm.db_mut()))?;
             base = base.commit(changes);
             if let Some(receipt) = executor.receipts.last_mut() {
                 receipt.set_post_state(base.root());
@@ -329,7 +329,7 @@ fn run_recording(
     }
     let (evm, result) = executor.finish()?;
     let (mut database, _) = evm.finish();
-    let changes = base.update(&state_update_of(&mut database))?;
+    let changes = base.update(&take_update(&mut database))?;
     Ok(Executed {
         receipts: result.receipts,
         gas_used: result.gas_used,
@@ -338,14 +338,4 @@ fn run_recording(
         base,
         changes,
     })
-}
-
-/// Takes the changes since the last call.
-fn state_update_of<DB>(database: &mut EvmState<DB>) -> crate::trie::StateUpdate {
-    let transitions = database
-        .transition_state
-        .as_mut()
-        .map(mem::take)
-        .unwrap_or_default();
-    state_update(transitions, &database.cache)
 }

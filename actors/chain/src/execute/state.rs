@@ -1,13 +1,13 @@
 //! The state before a block, as revm reads it, and the changes of a block as a [`StateUpdate`].
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, mem};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::{
     DatabaseRef,
     bytecode::Bytecode,
     context::DBErrorMarker,
-    database::{CacheState, TransitionState},
+    database::{CacheState, State as EvmState, TransitionState},
     primitives::KECCAK_EMPTY,
     state::AccountInfo as EvmAccountInfo,
 };
@@ -89,11 +89,21 @@ impl DatabaseRef for ParentState<'_> {
     }
 }
 
+/// Takes the changes since the last call.
+pub(crate) fn take_update<DB>(database: &mut EvmState<DB>) -> StateUpdate {
+    let transitions = database
+        .transition_state
+        .as_mut()
+        .map(mem::take)
+        .unwrap_or_default();
+    state_update(transitions, &database.cache)
+}
+
 /// The update that `transitions` make; `cache` holds the code of created accounts.
 ///
 /// Transitions are used instead of revm's bundle: a bundle also records reverts, and the trie keeps
 /// the state of each block anyway.
-pub(super) fn state_update(transitions: TransitionState, cache: &CacheState) -> StateUpdate {
+fn state_update(transitions: TransitionState, cache: &CacheState) -> StateUpdate {
     let mut update = StateUpdate::default();
     for (address, account) in transitions.transitions {
         if let Some(info) = &account.info {

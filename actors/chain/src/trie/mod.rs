@@ -11,6 +11,7 @@
 //! | `walker` | walks from a root to a key: every read goes through it |
 //! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
 //! | `update`, `changes` | what a block does to accounts, and the new nodes that result |
+//! | `unstored` | many updates that follow one another, and are not stored |
 //! | `merge` | what a block changed, merged into a state that is held in part |
 //! | `proof` | account and storage proofs (EIP-1186) |
 //! | `verify` | checks a proof by a walk over its nodes |
@@ -33,6 +34,7 @@ mod state;
 mod subtree;
 #[cfg(test)]
 mod tests;
+mod unstored;
 mod update;
 mod verify;
 mod walker;
@@ -48,6 +50,7 @@ pub use node::references;
 pub use node_store::{NodeStore, NodeStoreStats};
 pub use proof::{AccountProof, StorageProof};
 pub use state::State;
+pub(crate) use unstored::UnstoredState;
 pub use update::{AccountInfo, AccountUpdate, StateUpdate};
 pub use verify::ProofError;
 #[cfg(test)]

@@ -82,6 +82,8 @@ pub(super) struct TrieUpdater<'a> {
     store: &'a NodeStore,
     /// The new nodes, by keccak256.
     nodes: B256Map<Box<[u8]>>,
+    /// Whether updates apply to new nodes, too: to what another update has left.
+    reads_new: bool,
     /// The accounts whose storage could not be updated.
     pub(super) failed_storage: AddressSet,
     /// Buffer for the RLP of the node that is being encoded.
@@ -93,8 +95,17 @@ impl<'a> TrieUpdater<'a> {
         Self {
             store,
             nodes: B256Map::default(),
+            reads_new: false,
             failed_storage: AddressSet::default(),
             rlp: Vec::new(),
+        }
+    }
+
+    /// An updater whose updates follow one another.
+    pub(super) fn over_new_nodes(store: &'a NodeStore) -> Self {
+        Self {
+            reads_new: true,
+            ..Self::new(store)
         }
     }
 
@@ -257,12 +268,17 @@ impl<'a> TrieUpdater<'a> {
 
     /// Decodes a node at `depth`.
     pub(super) fn load(&self, node: &RlpNode, depth: usize) -> Result<DecodedNode, TrieError> {
-        match node.as_hash() {
-            Some(hash) => Peek(self.store).read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
-            None => DecodedNode::decode(node, depth).map_err(|error| TrieError::Malformed {
-                hash: keccak256(node),
-                error,
-            }),
+        let malformed = |rlp, error| TrieError::Malformed {
+            hash: keccak256(rlp),
+            error,
+        };
+        let decode = |rlp| DecodedNode::decode(rlp, depth).map_err(|error| malformed(rlp, error));
+        let Some(hash) = node.as_hash() else {
+            return decode(node);
+        };
+        match self.nodes.get(&hash).filter(|_| self.reads_new) {
+            Some(rlp) => decode(rlp),
+            None => Peek(self.store).read_node(&hash, |rlp| DecodedNode::decode(rlp, depth)),
         }
     }
 

@@ -44,20 +44,29 @@ pub struct AccountUpdate {
 impl StateUpdate {
     /// Computes the new nodes when this update is applied to the state with root `parent`.
     pub(super) fn apply(&self, store: &NodeStore, parent: B256) -> Result<Changes, TrieError> {
-        let mut accounts = self
-            .accounts
-            .iter()
-            .map(|(address, account)| (keccak256(address), account))
-            .collect::<Vec<_>>();
-        accounts.sort_unstable_by_key(|(key, _)| *key);
         let mut updater = TrieUpdater::new(store);
-        let root = updater.update_trie(parent, &accounts)?;
+        let root = self.apply_with(&mut updater, parent)?;
         Ok(Changes {
             parent,
             root,
             nodes: updater.into_nodes(),
             codes: self.code.clone(),
         })
+    }
+
+    /// Computes the new nodes with `updater`, and returns the new root.
+    pub(super) fn apply_with(
+        &self,
+        updater: &mut TrieUpdater<'_>,
+        parent: B256,
+    ) -> Result<B256, TrieError> {
+        let mut accounts = self
+            .accounts
+            .iter()
+            .map(|(address, account)| (keccak256(address), account))
+            .collect::<Vec<_>>();
+        accounts.sort_unstable_by_key(|(key, _)| *key);
+        updater.update_trie(parent, &accounts)
     }
 }
 

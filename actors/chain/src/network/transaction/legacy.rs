@@ -56,7 +56,12 @@ impl TypeRules for Signed<TxLegacy> {
         if let Some(chain_id) = chain_id {
             w.raw(r#","chainId":"#).number(chain_id);
         }
-        let v = to_eip155_value(self.signature().v(), chain_id);
-        signature::write(w, self.signature(), v);
+        let signature = self.signature();
+        // Nobody signed a transaction of a simulated block.
+        let v = match signature.r().is_zero() {
+            true => 0,
+            false => to_eip155_value(signature.v(), chain_id),
+        };
+        signature::write(w, signature, v);
     }
 }

@@ -7,7 +7,9 @@ use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use proptest::prelude::*;
 
 use super::model::StateModel;
-use crate::trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError};
+use crate::trie::{
+    AccountInfo, AccountUpdate, NodeStore, State, StateUpdate, TrieError, UnstoredState,
+};
 
 pub(super) const ACCOUNTS: u8 = 24;
 pub(super) const SLOTS: u64 = 40;
@@ -178,6 +180,23 @@ proptest! {
     #[test]
     fn a_small_window_moves_and_reverts(steps in prop::collection::vec(any_step(), 1..40)) {
         check(&steps, 6);
+    }
+
+    #[test]
+    fn updates_that_are_not_stored_follow_one_another(
+        first in any_update(),
+        updates in prop::collection::vec(any_update(), 1..12),
+    ) {
+        let store = NodeStore::new();
+        let (state, mut model) = (State::empty(&store), StateModel::default());
+        model.apply(&first);
+        let state = commit(&state, &first);
+        let mut unstored = UnstoredState::after(&state);
+        for update in &updates {
+            model.apply(update);
+            prop_assert_eq!(unstored.update(update).unwrap(), model.root());
+        }
+        store.check_invariants(std::iter::once(state.root())).unwrap();
     }
 }
 

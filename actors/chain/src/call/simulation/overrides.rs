@@ -1,0 +1,90 @@
+//! Writes what a block overrides into the state.
+
+use alloy_primitives::{Address, U256, keccak256};
+use revm::{
+    Database, DatabaseCommit,
+    database::State as EvmState,
+    database_interface::bal::EvmDatabaseError,
+    state::{Account, EvmStorageSlot, TransactionId},
+};
+
+use crate::{
+    call::request::{AccountOverride, StateOverrides, StorageOverride},
+    execute::bytecode,
+};
+
+/// Writes the overrides as a transaction before the first one would.
+pub(super) fn apply<DB: Database>(
+    database: &mut EvmState<DB>,
+    accounts: &StateOverrides,
+) -> Result<(), EvmDatabaseError<DB::Error>> {
+    for (address, overridden) in accounts {
+        let moves_alone = AccountOverride {
+            precompile_moved_to: overridden.precompile_moved_to,
+            ..AccountOverride::default()
+        };
+        if *overridden == moves_alone {
+            continue;
+        }
+        let mut account = account(database, *address, overridden)?;
+        account.mark_touch();
+        if matches!(overridden.storage, StorageOverride::Whole(_)) {
+            // What it was before goes, with its storage.
+            let mut before = account.clone();
+            before.mark_selfdestruct();
+            commit(database, *address, before);
+            account.mark_created();
+        } else if account.is_empty() {
+            // Like geth, keep it: only a transaction that touches it deletes it (EIP-161).
+            account.mark_created();
+        }
+        commit(database, *address, account);
+    }
+    Ok(())
+}
+
+fn commit<DB: Database>(database: &mut EvmState<DB>, address: Address, account: Account) {
+    database.commit_iter(&mut std::iter::once((address, account)));
+}
+
+fn account<DB: Database>(
+    database: &mut EvmState<DB>,
+    address: Address,
+    overridden: &AccountOverride,
+) -> Result<Account, EvmDatabaseError<DB::Error>> {
+    let mut account = match database.basic(address)? {
+        Some(info) => Account::from(info),
+        None => Account::new_not_existing(TransactionId::ZERO),
+    };
+    let info = &mut account.info;
+    info.balance = overridden.balance.unwrap_or(info.balance);
+    info.nonce = overridden.nonce.unwrap_or(info.nonce);
+    if let Some(code) = &overridden.code {
+        info.code_hash = keccak256(code);
+        info.code = Some(bytecode(code.clone()));
+    } else if account.info.code.is_none() {
+        let hash = account.info.code_hash;
+        account.info.code = Some(database.code_by_hash(hash)?);
+    }
+    match &overridden.storage {
+        StorageOverride::Nothing => {}
+        StorageOverride::Slots(slots) => {
+            for (slot, value) in slots {
+                let before = database.storage(address, *slot)?;
+                let slot_value = changed(before, *value);
+                account.storage.insert(*slot, slot_value);
+            }
+        }
+        StorageOverride::Whole(slots) => {
+            let slots = slots.iter().filter(|(_, value)| !value.is_zero());
+            account
+                .storage
+                .extend(slots.map(|(slot, value)| (*slot, changed(U256::ZERO, *value))));
+        }
+    }
+    Ok(account)
+}
+
+fn changed(before: U256, value: U256) -> EvmStorageSlot {
+    EvmStorageSlot::new_changed(before, value, TransactionId::ZERO)
+}
