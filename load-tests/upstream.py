@@ -72,6 +72,18 @@ class Chain:
         return upstream
 
 
+def connect_patiently(connection, seconds=60):
+    """Connects once the server listens: geth's engine API does so after its HTTP server."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return connection.connect()
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 class Upstream:
     """A geth that is driven over its engine API."""
 
@@ -118,6 +130,7 @@ class Upstream:
             cores,
         ).wait(120)
         self.engine = http.client.HTTPConnection("127.0.0.1", engine, timeout=60)
+        connect_patiently(self.engine)
         self.secret = bytes.fromhex(
             (folder / "geth/jwtsecret").read_text().strip().removeprefix("0x")
         )

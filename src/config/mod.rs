@@ -378,10 +378,10 @@ options! {
     "logs-deadline" logs_deadline: Duration = limits::LOGS_DEADLINE,
         "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
-    /// The most gas of one eth_call, and of each run of an eth_estimateGas
+    /// The most gas of one eth_call or eth_simulateV1, and of each run of an eth_estimateGas
     "call-gas-max" call_gas_max: u64 = limits::CALL_GAS_MAX,
         "GAS", "a whole number from 21000 to 1000000000", |text| whole(text, 21_000, 1_000_000_000);
-    /// How long one eth_call, eth_estimateGas or eth_createAccessList may take
+    /// How long one call of contracts may take: eth_call, eth_simulateV1 and the like
     "call-timeout" call_timeout: Duration = limits::CALL_TIMEOUT,
         "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));

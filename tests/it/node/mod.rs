@@ -26,9 +26,11 @@
 //! | `trust` | nodes that invent blocks, alone and against a quorum |
 //! | `raw` | blocks, receipts and transactions in RLP |
 //! | `state` | accounts, slots, codes and proofs at every block, and lies about them |
+//! | `state_edges` | accounts that are made, destructed, emptied and delegated: merged as geth changes them |
 //! | `state_follow` | state that stays current: what a block changed and what was read before asks no node again |
 //!
-//! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses.
+//! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses;
+//! `held_state` waits for merges, and compares what is held.
 
 mod amsterdam;
 mod announcements;
@@ -46,6 +48,7 @@ mod filters;
 mod following;
 mod forwarding;
 mod freshness;
+mod held_state;
 mod identity;
 mod liar;
 mod raw;
@@ -53,6 +56,7 @@ mod reorgs;
 mod restarts;
 mod settled;
 mod state;
+mod state_edges;
 mod state_follow;
 mod switching;
 mod tls;

@@ -5,9 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{driven_geth::DrivenGeth, follow_with, http, refuted, wait_head, ws};
+use super::{
+    driven_geth::DrivenGeth,
+    follow_with,
+    held_state::{HeldState, Keys, REPORTS_MERGES},
+    http, refuted, wait_head, ws,
+};
 use crate::{
-    harness::{Connection, Server, check, request, wait_until},
+    harness::{Server, check, request, wait_until},
     upstreams::{
         Payload,
         proxy::{Change, Fault, Lie, Proxy, Refusal},
@@ -23,19 +28,12 @@ const REORGS: (u64, u64) = (10, 3);
 const IDLE: usize = 1_000;
 const IDLE_A_BLOCK: usize = 40;
 
-/// An account and slots of it.
-type Keys = BTreeMap<String, BTreeSet<String>>;
-
 /// A geth that follows the steps of a chain, and nearhead behind it.
 struct Scene {
     geth: DrivenGeth,
     steps: std::vec::IntoIter<Vec<Payload>>,
     idle: Vec<String>,
-    server: Server,
-    ours: Connection,
-    theirs: Connection,
-    /// Reads so far.
-    reads: usize,
+    held: HeldState,
 }
 
 impl Scene {
@@ -59,21 +57,13 @@ impl Scene {
         let mut geth = DrivenGeth::at(&format!("{name}-geth"), &genesis, &first);
         let wanted = geth.go_to(&first[0]);
         let url = via(&geth);
-        let fresh = ["--metrics-max-age", "0"];
-        let rest = [
-            "--log-filter",
-            "info,nearhead_actors::upstream::state=debug",
-        ];
-        let server = follow_with(&[url], &[&fresh[..], &rest, more].concat());
+        let server = follow_with(&[url], &[&REPORTS_MERGES[..], more].concat());
         wait_head(&server, wanted);
         Self {
-            ours: server.connect(),
-            theirs: geth.connect(),
             steps: steps.into_iter(),
             idle,
-            server,
+            held: HeldState::of(server, geth.connect()),
             geth,
-            reads: 0,
         }
     }
 
@@ -83,15 +73,8 @@ impl Scene {
         self.geth.send_blocks(&payloads);
         let last = payloads.last().unwrap();
         let wanted = self.geth.go_to(last);
-        wait_head(&self.server, wanted);
-        let merged = format!("hash={}", last.hash);
-        let is_merged = |log: &str| {
-            let mut lines = log.lines();
-            lines
-                .any(|line| line.contains("state merged") && line.contains(&merged))
-                .then_some(())
-        };
-        self.server.process.output.wait_for(&merged, is_merged);
+        wait_head(&self.held.server, wanted);
+        self.held.wait_merged(&last.hash.to_string());
         let mut keys = Keys::new();
         for payload in &payloads {
             self.add_changed(payload, &mut keys);
@@ -99,94 +82,17 @@ impl Scene {
         Some(keys)
     }
 
-    /// What a block changed, as geth reports it.
+    /// Adds what a block changed.
     fn add_changed(&mut self, payload: &Payload, keys: &mut Keys) {
-        let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
-        let params = json!([payload.hash, tracer]);
-        for trace in self
-            .theirs
-            .result("debug_traceBlockByHash", &params)
-            .as_array()
-            .unwrap()
-        {
-            for part in ["pre", "post"] {
-                for (address, account) in trace["result"][part].as_object().unwrap() {
-                    let slots = keys.entry(address.clone()).or_default();
-                    let storage = account["storage"].as_object();
-                    slots.extend(storage.into_iter().flatten().map(|(slot, _)| slot.clone()));
-                }
-            }
-        }
-        // The contracts of EIP-4788 and EIP-2935 change in every block.
-        for (address, slot) in [
-            (
-                "0x000f3df6d732807ef1319fb7b8bb8522d0beac02",
-                payload.raw.header.timestamp % 8_191,
-            ),
-            (
-                "0x0000f90827f1c53a10cb7a02335b175320002935",
-                (payload.number - 1) % 8_191,
-            ),
-        ] {
-            let slots = keys.entry(address.to_owned()).or_default();
-            slots.insert(format!("{slot:#066x}"));
-        }
-    }
-
-    /// Asserts that both answer the same for these keys at the head.
-    fn compare(&mut self, keys: &Keys) {
-        for (address, slots) in keys {
-            let slots: Vec<&String> = slots.iter().collect();
-            let mut calls = vec![
-                ("eth_getProof", json!([address, slots, "latest"])),
-                ("eth_getBalance", json!([address, "latest"])),
-                ("eth_getTransactionCount", json!([address, "latest"])),
-            ];
-            for slot in slots {
-                calls.push(("eth_getStorageAt", json!([address, slot, "latest"])));
-            }
-            for (method, params) in calls {
-                let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
-                    let mut result = connection.result(method, &params);
-                    // Of an absent account, geth states zero for the hashes of nothing.
-                    if let Some(proof) = result.as_object_mut() {
-                        proof.remove("codeHash");
-                        proof.remove("storageHash");
-                    }
-                    result
-                });
-                check(&format!("{method} {params}"), &ours, &theirs);
-                self.reads += 1;
-            }
-        }
+        let (number, timestamp) = (payload.number, payload.raw.header.timestamp);
+        let hash = payload.hash.to_string();
+        self.held.add_changed(&hash, number, timestamp, keys);
     }
 
     fn idle(&self, from: usize, count: usize) -> Keys {
         let idle = self.idle.iter().cycle().skip(from).take(count);
         idle.map(|address| (address.clone(), BTreeSet::new()))
             .collect()
-    }
-
-    /// The value of a metric with these words in its name or labels, once all reads are counted.
-    fn counted(&self, words: &[&str]) -> u64 {
-        let mut value = 0;
-        wait_until("all reads are counted", || {
-            let page = self.server.get_admin("/metrics").text().to_owned();
-            let sum = |words: &[&str]| -> u64 {
-                let lines = page.lines().filter(|line| !line.starts_with('#'));
-                let lines = lines.filter(|line| words.iter().all(|word| line.contains(word)));
-                lines
-                    .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
-                    .sum()
-            };
-            value = sum(words);
-            sum(&["nearhead_state_reads_total"]) >= self.reads as u64
-        });
-        value
-    }
-
-    fn missed(&self) -> u64 {
-        self.counted(&["nearhead_state_reads_total", "miss"])
     }
 }
 
@@ -195,30 +101,33 @@ impl Scene {
 fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> String) {
     let mut scene = Scene::start(name, 11, steps, via, &["--state-follow", mode]);
     let all = scene.idle(0, IDLE);
-    scene.compare(&all);
-    let before = scene.missed();
+    scene.held.compare(&all);
+    let before = scene.held.missed();
     let mut blocks = 0;
     while let Some(changed) = scene.step() {
         assert!(changed.len() > 2, "{changed:?}");
-        scene.compare(&changed);
+        scene.held.compare(&changed);
         let idle = scene.idle(blocks * IDLE_A_BLOCK, IDLE_A_BLOCK);
-        scene.compare(&idle);
+        scene.held.compare(&idle);
         blocks += 1;
     }
     assert!(
-        blocks as u64 == steps - 1 && scene.reads > 3_000,
+        blocks as u64 == steps - 1 && scene.held.reads > 3_000,
         "{}",
-        scene.reads
+        scene.held.reads
     );
-    check("reads that missed", &(scene.missed() - before), &0);
-    let merges =
-        |words: &[&str]| scene.counted(&[&["nearhead_state_merges_total"], words].concat());
+    check("reads that missed", &(scene.held.missed() - before), &0);
+    let merges = |words: &[&str]| {
+        scene
+            .held
+            .counted(&[&["nearhead_state_merges_total"], words].concat())
+    };
     let source = if mode == "auto" { "tracer" } else { mode };
     let source = format!("source=\"{source}\"");
     let whole = merges(&[&source, "whole"]);
     check("merges", &merges(&[]), &whole);
     assert!(whole + 1 >= steps, "{whole}");
-    check("faults", &refuted(&scene.server, 0), &BTreeMap::new());
+    check("faults", &refuted(&scene.held.server, 0), &BTreeMap::new());
 }
 
 #[test]
@@ -247,13 +156,15 @@ fn without_a_tracer_what_blocks_name_is_held() {
         &["--state-follow", "proofs"],
     );
     let some = scene.idle(0, 20);
-    scene.compare(&some);
-    let before = scene.missed();
+    scene.held.compare(&some);
+    let before = scene.held.missed();
     while scene.step().is_some() {
-        scene.compare(&some);
+        scene.held.compare(&some);
     }
-    check("reads that missed", &(scene.missed() - before), &0);
-    let merged = scene.counted(&["nearhead_state_merges_total", "source=\"keys\""]);
+    check("reads that missed", &(scene.held.missed() - before), &0);
+    let merged = scene
+        .held
+        .counted(&["nearhead_state_merges_total", "source=\"keys\""]);
     assert!(merged >= 29, "{merged}");
 }
 
@@ -269,8 +180,8 @@ fn nothing_is_merged_if_that_is_off() {
     while let Some(payloads) = scene.steps.next() {
         scene.geth.send_blocks(&payloads);
         let wanted = scene.geth.go_to(payloads.last().unwrap());
-        wait_head(&scene.server, wanted);
-        scene.compare(&some);
+        wait_head(&scene.held.server, wanted);
+        scene.held.compare(&some);
     }
     let proxy = proxy.get().unwrap();
     check("traces", &proxy.calls("debug_traceBlockByHash"), &0);
@@ -281,7 +192,7 @@ fn nothing_is_merged_if_that_is_off() {
     );
     check(
         "merges",
-        &scene.counted(&["nearhead_state_merges_total"]),
+        &scene.held.counted(&["nearhead_state_merges_total"]),
         &0,
     );
 }
@@ -374,21 +285,21 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
     );
     // Nothing is merged until somebody reads state.
     let some = scene.idle(0, 3);
-    scene.compare(&some);
+    scene.held.compare(&some);
     let proxy = proxy.get().unwrap();
     for (unread, (name, fault, is_fault)) in (10..).zip(lies) {
-        let before = fault_count(&scene.server);
+        let before = fault_count(&scene.held.server);
         proxy.fail(vec![fault]);
         let payloads = scene.steps.next().unwrap();
         scene.geth.send_blocks(&payloads);
         let wanted = scene.geth.go_to(payloads.last().unwrap());
-        wait_head(&scene.server, wanted);
+        wait_head(&scene.held.server, wanted);
         // A merge may need no proof, or be given up; an account that was never read needs one.
         let params = json!([scene.idle[unread], "latest"]);
         let read = request(1, "eth_getBalance", &params).to_string();
         wait_until(name, || {
-            scene.ours.post(&read);
-            proxy.applied() > 0 && (!is_fault || fault_count(&scene.server) > before)
+            scene.held.ours.post(&read);
+            proxy.applied() > 0 && (!is_fault || fault_count(&scene.held.server) > before)
         });
         proxy.heal();
         let mut keys = Keys::new();
@@ -399,10 +310,12 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
         wait_until(name, || {
             let address = keys.keys().next().unwrap();
             let call = request(1, "eth_getBalance", &json!([address, "latest"]));
-            scene.ours.post(call.to_string()).status == 200
+            scene.held.ours.post(call.to_string()).status == 200
         });
-        scene.compare(&keys);
+        scene.held.compare(&keys);
     }
-    let whole = scene.counted(&["nearhead_state_merges_total", "whole"]);
+    let whole = scene
+        .held
+        .counted(&["nearhead_state_merges_total", "whole"]);
     assert!(whole > 0, "no merge was whole");
 }

@@ -89,6 +89,11 @@ impl<'a> CallState<'a> {
         Err(CallError::Missing(missing))
     }
 
+    /// Whether something that was read is not held, or cannot be read.
+    pub(super) fn is_incomplete(&self) -> bool {
+        !self.missing.borrow().is_empty() || self.error.get().is_some()
+    }
+
     /// What was read; the default for what is not held, which `note` notes.
     fn read<T: Default>(
         &self,

@@ -94,6 +94,9 @@ impl<'a> BlockRunner<'a> {
     /// # Errors
     /// Any [`CallError`] but [`CallError::Reverted`] and [`CallError::Halted`].
     pub(super) fn run(&mut self, planned: &PlannedBlock<'_>) -> Result<SimulatedBlock, CallError> {
+        if self.cancel.is_cancelled() {
+            return Err(CallError::Cancelled);
+        }
         let nothing = BlockCalls::default();
         let asked = planned.asked.unwrap_or(&nothing);
         let spec = self.spec;
@@ -223,7 +226,7 @@ impl<'a> BlockRunner<'a> {
         for request in &asked.calls {
             let ran = run.call(&mut evm, request);
             // After something was missing, the error may be none; what else is missing is found.
-            if ran.is_err() && (self.cancel.is_cancelled() || self.state.check().is_ok()) {
+            if self.cancel.is_cancelled() || !self.state.is_incomplete() {
                 ran?;
             }
         }
@@ -253,7 +256,7 @@ impl<'a> BlockRunner<'a> {
     fn state_root(&mut self) -> B256 {
         let update = take_update(&mut self.database);
         // What was missing was read as empty: the state is not the true one.
-        let roots = self.roots.take().filter(|_| self.state.check().is_ok());
+        let roots = self.roots.take().filter(|_| !self.state.is_incomplete());
         let Some(mut roots) = roots else {
             return B256::ZERO;
         };

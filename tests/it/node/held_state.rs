@@ -1,0 +1,134 @@
+//! The state that nearhead holds, beside that of the geth that it follows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::harness::{Connection, Server, check, wait_until};
+
+/// The log filter with which a server reports its merges.
+pub(super) const REPORTS_MERGES: [&str; 4] = [
+    "--metrics-max-age",
+    "0",
+    "--log-filter",
+    "info,nearhead_actors::upstream::state=debug",
+];
+
+/// An account and slots of it.
+pub(super) type Keys = BTreeMap<String, BTreeSet<String>>;
+
+/// A server that was started with [`REPORTS_MERGES`], and a geth.
+pub(super) struct HeldState {
+    pub(super) server: Server,
+    pub(super) ours: Connection,
+    pub(super) theirs: Connection,
+    /// Reads so far.
+    pub(super) reads: usize,
+}
+
+impl HeldState {
+    pub(super) fn of(server: Server, theirs: Connection) -> Self {
+        Self {
+            ours: server.connect(),
+            theirs,
+            server,
+            reads: 0,
+        }
+    }
+
+    /// Returns when the block with this hash is merged.
+    pub(super) fn wait_merged(&self, hash: &str) {
+        let merged = format!("hash={hash}");
+        let is_merged = |log: &str| {
+            let mut lines = log.lines();
+            lines
+                .any(|line| line.contains("state merged") && line.contains(&merged))
+                .then_some(())
+        };
+        self.server.process.output.wait_for(&merged, is_merged);
+    }
+
+    /// What a block changed, as geth reports it.
+    pub(super) fn add_changed(&mut self, hash: &str, number: u64, timestamp: u64, keys: &mut Keys) {
+        let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
+        let params = json!([hash, tracer]);
+        for trace in self
+            .theirs
+            .result("debug_traceBlockByHash", &params)
+            .as_array()
+            .unwrap()
+        {
+            for part in ["pre", "post"] {
+                for (address, account) in trace["result"][part].as_object().unwrap() {
+                    let slots = keys.entry(address.clone()).or_default();
+                    let storage = account["storage"].as_object();
+                    slots.extend(storage.into_iter().flatten().map(|(slot, _)| slot.clone()));
+                }
+            }
+        }
+        // The contracts of EIP-4788 and EIP-2935 change in every block.
+        for (address, slot) in [
+            (
+                "0x000f3df6d732807ef1319fb7b8bb8522d0beac02",
+                timestamp % 8_191,
+            ),
+            (
+                "0x0000f90827f1c53a10cb7a02335b175320002935",
+                (number - 1) % 8_191,
+            ),
+        ] {
+            let slots = keys.entry(address.to_owned()).or_default();
+            slots.insert(format!("{slot:#066x}"));
+        }
+    }
+
+    /// Asserts that both answer the same for these keys at the head.
+    pub(super) fn compare(&mut self, keys: &Keys) {
+        for (address, slots) in keys {
+            let slots: Vec<&String> = slots.iter().collect();
+            let mut calls = vec![
+                ("eth_getProof", json!([address, slots, "latest"])),
+                ("eth_getBalance", json!([address, "latest"])),
+                ("eth_getTransactionCount", json!([address, "latest"])),
+            ];
+            for slot in slots {
+                calls.push(("eth_getStorageAt", json!([address, slot, "latest"])));
+            }
+            for (method, params) in calls {
+                let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
+                    let mut result = connection.result(method, &params);
+                    // Of an absent account, geth states zero for the hashes of nothing.
+                    if let Some(proof) = result.as_object_mut() {
+                        proof.remove("codeHash");
+                        proof.remove("storageHash");
+                    }
+                    result
+                });
+                check(&format!("{method} {params}"), &ours, &theirs);
+                self.reads += 1;
+            }
+        }
+    }
+
+    /// The value of a metric with these words in its name or labels, once all reads are counted.
+    pub(super) fn counted(&self, words: &[&str]) -> u64 {
+        let mut value = 0;
+        wait_until("all reads are counted", || {
+            let page = self.server.get_admin("/metrics").text().to_owned();
+            let sum = |words: &[&str]| -> u64 {
+                let lines = page.lines().filter(|line| !line.starts_with('#'));
+                let lines = lines.filter(|line| words.iter().all(|word| line.contains(word)));
+                lines
+                    .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
+                    .sum()
+            };
+            value = sum(words);
+            sum(&["nearhead_state_reads_total"]) >= self.reads as u64
+        });
+        value
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.counted(&["nearhead_state_reads_total", "miss"])
+    }
+}
