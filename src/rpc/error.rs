@@ -232,7 +232,7 @@ impl RpcError {
             Self::Node(error) => error.code,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/internal/ethapi/errors.go: revertError
             Self::Call(CallError::Reverted(_)) => 3,
-            Self::Call(CallError::Simulation { refusal, .. }) => simulation::code(*refusal),
+            Self::Call(CallError::Simulation { kind, .. }) => simulation::code(*kind),
             // https://www.jsonrpc.org/specification#error_object
             Self::Parse => -32700,
             // https://www.jsonrpc.org/specification#error_object; geth uses it for empty and oversized

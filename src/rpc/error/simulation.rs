@@ -3,21 +3,21 @@
 //! Source: execution-apis, `src/eth/execute.yaml`; which of them a reason has is as in go-ethereum
 //! 1.17.4, `internal/ethapi/errors.go`.
 
-use nearhead_chain::call::SimulationRefusal;
+use nearhead_chain::call::SimulationErrorKind;
 
-pub(super) const fn code(refusal: SimulationRefusal) -> i32 {
-    match refusal {
-        SimulationRefusal::NonceTooLow => -38010,
-        SimulationRefusal::NonceTooHigh => -38011,
-        SimulationRefusal::FeeTooLow => -38012,
-        SimulationRefusal::IntrinsicGas => -38013,
-        SimulationRefusal::InsufficientFunds => -38014,
-        SimulationRefusal::BlockGasLimit => -38015,
-        SimulationRefusal::BlockNumber => -38020,
-        SimulationRefusal::BlockTime => -38021,
-        SimulationRefusal::InitcodeTooLong => -38025,
-        SimulationRefusal::TooMuch => -38026,
-        SimulationRefusal::InvalidParams => -32602,
-        SimulationRefusal::Other => -32603,
+pub(super) const fn code(kind: SimulationErrorKind) -> i32 {
+    match kind {
+        SimulationErrorKind::NonceTooLow => -38010,
+        SimulationErrorKind::NonceTooHigh => -38011,
+        SimulationErrorKind::FeeTooLow => -38012,
+        SimulationErrorKind::IntrinsicGas => -38013,
+        SimulationErrorKind::InsufficientFunds => -38014,
+        SimulationErrorKind::BlockGasLimit => -38015,
+        SimulationErrorKind::BlockNumber => -38020,
+        SimulationErrorKind::BlockTime => -38021,
+        SimulationErrorKind::InitcodeTooLong => -38025,
+        SimulationErrorKind::TooMuch => -38026,
+        SimulationErrorKind::InvalidParams => -32602,
+        SimulationErrorKind::Other => -32603,
     }
 }

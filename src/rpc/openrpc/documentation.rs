@@ -1,7 +1,7 @@
 //! What the document says of each method, in the order of the registry. Names of parameters and
 //! results are those of execution-apis where it has the method.
 
-use nearhead_chain::call::SimulationRefusal;
+use nearhead_chain::call::SimulationErrorKind;
 
 use super::errors::Error;
 
@@ -87,16 +87,16 @@ const OF_SIMULATION: &[Error] = &[
     Error::Pruned,
     Error::UnknownTag,
     Error::Call,
-    Error::Simulation(SimulationRefusal::NonceTooLow),
-    Error::Simulation(SimulationRefusal::NonceTooHigh),
-    Error::Simulation(SimulationRefusal::FeeTooLow),
-    Error::Simulation(SimulationRefusal::IntrinsicGas),
-    Error::Simulation(SimulationRefusal::InsufficientFunds),
-    Error::Simulation(SimulationRefusal::BlockGasLimit),
-    Error::Simulation(SimulationRefusal::BlockNumber),
-    Error::Simulation(SimulationRefusal::BlockTime),
-    Error::Simulation(SimulationRefusal::InitcodeTooLong),
-    Error::Simulation(SimulationRefusal::TooMuch),
+    Error::Simulation(SimulationErrorKind::NonceTooLow),
+    Error::Simulation(SimulationErrorKind::NonceTooHigh),
+    Error::Simulation(SimulationErrorKind::FeeTooLow),
+    Error::Simulation(SimulationErrorKind::IntrinsicGas),
+    Error::Simulation(SimulationErrorKind::InsufficientFunds),
+    Error::Simulation(SimulationErrorKind::BlockGasLimit),
+    Error::Simulation(SimulationErrorKind::BlockNumber),
+    Error::Simulation(SimulationErrorKind::BlockTime),
+    Error::Simulation(SimulationErrorKind::InitcodeTooLong),
+    Error::Simulation(SimulationErrorKind::TooMuch),
 ];
 const OF_FEE_RULES: &[Error] = &[Error::Limit, Error::OtherFeeRules];
 const OF_NOTHING: &[Error] = &[Error::Limit];

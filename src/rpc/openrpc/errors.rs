@@ -2,7 +2,7 @@
 //! because OpenRPC allows each code once for a method.
 
 use alloy_primitives::Bytes;
-use nearhead_chain::call::{CallError, SimulationRefusal};
+use nearhead_chain::call::{CallError, SimulationErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::{filters::FilterError, rpc::error::RpcError};
@@ -59,7 +59,7 @@ pub(super) enum Error {
     /// A limit of the tenant's filters.
     FilterLimit,
     /// A simulation without a result, for a reason that has a code of its own.
-    Simulation(SimulationRefusal),
+    Simulation(SimulationErrorKind),
 }
 
 impl Error {
@@ -89,16 +89,16 @@ impl Error {
         Self::FilterWithoutLogs,
         Self::FilterBehind,
         Self::FilterLimit,
-        Self::Simulation(SimulationRefusal::NonceTooLow),
-        Self::Simulation(SimulationRefusal::NonceTooHigh),
-        Self::Simulation(SimulationRefusal::FeeTooLow),
-        Self::Simulation(SimulationRefusal::IntrinsicGas),
-        Self::Simulation(SimulationRefusal::InsufficientFunds),
-        Self::Simulation(SimulationRefusal::BlockGasLimit),
-        Self::Simulation(SimulationRefusal::BlockNumber),
-        Self::Simulation(SimulationRefusal::BlockTime),
-        Self::Simulation(SimulationRefusal::InitcodeTooLong),
-        Self::Simulation(SimulationRefusal::TooMuch),
+        Self::Simulation(SimulationErrorKind::NonceTooLow),
+        Self::Simulation(SimulationErrorKind::NonceTooHigh),
+        Self::Simulation(SimulationErrorKind::FeeTooLow),
+        Self::Simulation(SimulationErrorKind::IntrinsicGas),
+        Self::Simulation(SimulationErrorKind::InsufficientFunds),
+        Self::Simulation(SimulationErrorKind::BlockGasLimit),
+        Self::Simulation(SimulationErrorKind::BlockNumber),
+        Self::Simulation(SimulationErrorKind::BlockTime),
+        Self::Simulation(SimulationErrorKind::InitcodeTooLong),
+        Self::Simulation(SimulationErrorKind::TooMuch),
     ];
 
     /// The errors of every method besides its own.
@@ -203,12 +203,12 @@ impl Error {
                 FilterError::NotFound.into(),
                 "the tenant has too many filters, or too many addresses and topics in them",
             ),
-            Self::Simulation(refusal) => {
+            Self::Simulation(kind) => {
                 let error = CallError::Simulation {
-                    refusal,
+                    kind,
                     message: "".into(),
                 };
-                (RpcError::Call(error), reason(refusal))
+                (RpcError::Call(error), reason(kind))
             }
         }
     }
@@ -226,29 +226,29 @@ impl Error {
     /// The name of its component.
     pub(super) fn name(self) -> String {
         match self {
-            Self::Simulation(refusal) => format!("{refusal:?}"),
+            Self::Simulation(kind) => format!("{kind:?}"),
             other => format!("{other:?}"),
         }
     }
 }
 
 /// Why a simulation has no result.
-const fn reason(refusal: SimulationRefusal) -> &'static str {
-    match refusal {
-        SimulationRefusal::NonceTooLow => "a call's nonce is too low",
-        SimulationRefusal::NonceTooHigh => "a call's nonce is too high",
-        SimulationRefusal::FeeTooLow => "a call offers less than the base fee",
-        SimulationRefusal::IntrinsicGas => "a call has less gas than it costs to begin",
-        SimulationRefusal::InsufficientFunds => "a sender cannot pay for gas and value",
-        SimulationRefusal::BlockGasLimit => "a block has less gas left than a call asks for",
-        SimulationRefusal::BlockNumber => "a block's number is not above the one before",
-        SimulationRefusal::BlockTime => "a block's time is not above the one before",
-        SimulationRefusal::InitcodeTooLong => "the code that makes a contract is too long",
-        SimulationRefusal::TooMuch => {
+const fn reason(kind: SimulationErrorKind) -> &'static str {
+    match kind {
+        SimulationErrorKind::NonceTooLow => "a call's nonce is too low",
+        SimulationErrorKind::NonceTooHigh => "a call's nonce is too high",
+        SimulationErrorKind::FeeTooLow => "a call offers less than the base fee",
+        SimulationErrorKind::IntrinsicGas => "a call has less gas than it costs to begin",
+        SimulationErrorKind::InsufficientFunds => "a sender cannot pay for gas and value",
+        SimulationErrorKind::BlockGasLimit => "a block has less gas left than a call asks for",
+        SimulationErrorKind::BlockNumber => "a block's number is not above the one before",
+        SimulationErrorKind::BlockTime => "a block's time is not above the one before",
+        SimulationErrorKind::InitcodeTooLong => "the code that makes a contract is too long",
+        SimulationErrorKind::TooMuch => {
             "more than 256 blocks, 5,000 calls in a block or 10,000 in all, or too much output"
         }
-        SimulationRefusal::InvalidParams => "a member of the request is not possible",
-        SimulationRefusal::Other => "another rule is broken",
+        SimulationErrorKind::InvalidParams => "a member of the request is not possible",
+        SimulationErrorKind::Other => "another rule is broken",
     }
 }
 

@@ -177,7 +177,7 @@ fn nothing_is_merged_if_that_is_off() {
     };
     let mut scene = Scene::start("state-follow-off", 13, 6, via, &["--state-follow", "off"]);
     let some = scene.idle(0, 5);
-    while let Some(payloads) = scene.steps.next() {
+    for payloads in scene.steps.by_ref() {
         scene.geth.send_blocks(&payloads);
         let wanted = scene.geth.go_to(payloads.last().unwrap());
         wait_head(&scene.held.server, wanted);

@@ -8,7 +8,7 @@ use revm::{
     primitives::eip3860::MAX_INITCODE_SIZE,
 };
 
-use super::{request::CallRequest, revert::revert_reason, simulation::SimulationRefusal};
+use super::{request::CallRequest, revert::revert_reason, simulation::SimulationErrorKind};
 use crate::execute::StateError;
 
 /// Accounts and slots that are not held, and were read.
@@ -38,7 +38,7 @@ pub enum CallError {
     #[error("{message}")]
     Simulation {
         /// The kind of reason.
-        refusal: SimulationRefusal,
+        kind: SimulationErrorKind,
         /// The reason.
         message: Box<str>,
     },
@@ -81,9 +81,9 @@ impl CallError {
     }
 
     /// A simulation that has no result.
-    pub(super) fn simulation(refusal: SimulationRefusal, message: impl Into<String>) -> Self {
+    pub(super) fn simulation(kind: SimulationErrorKind, message: impl Into<String>) -> Self {
         let message = message.into().into();
-        Self::Simulation { refusal, message }
+        Self::Simulation { kind, message }
     }
 
     /// A call that the EVM refuses to begin.
@@ -134,7 +134,7 @@ impl CallError {
         Self::Refused { reason, gas }
     }
 
-    /// The same error, but for a refusal, which is said in other words.
+    /// The same error, but for a kind, which is said in other words.
     pub(super) fn with_words(self, words: impl FnOnce(u64, &str) -> String) -> Self {
         match self {
             Self::Refused { reason, gas } => Self::invalid(words(gas, &reason)),

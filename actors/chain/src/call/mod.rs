@@ -40,5 +40,5 @@ pub use request::{
 };
 pub use revert::revert_reason;
 pub use run::{CallRunner, GasMeter};
-pub use simulation::{BlockCalls, Simulation, SimulationRefusal};
+pub use simulation::{BlockCalls, Simulation, SimulationErrorKind};
 pub use view::Place;

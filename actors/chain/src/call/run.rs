@@ -62,8 +62,11 @@ impl GasMeter {
         self.0.fetch_add(gas, Ordering::Relaxed);
     }
 
-    fn give_back(&self, gas: u64) {
-        self.0.fetch_sub(gas, Ordering::Relaxed);
+    /// Gives back what a run with this gas has not used; all of it if the run did not begin.
+    pub(super) fn give_back_unused(&self, gas: u64, ended: Option<&ExecutionResult>) {
+        let used = ended.map_or(0, |result| result.gas().total_gas_spent());
+        self.0
+            .fetch_sub(gas.saturating_sub(used), Ordering::Relaxed);
     }
 }
 
@@ -201,12 +204,8 @@ impl<'a> CallRunner<'a> {
         self.gas.add(gas);
         let result = evm.transact_raw(transaction);
         drop(watch);
-        if let Ok(outcome) = &result {
-            let used = outcome.result.gas().total_gas_spent();
-            self.gas.give_back(gas.saturating_sub(used));
-        } else {
-            self.gas.give_back(gas);
-        }
+        let ended = result.as_ref().ok().map(|outcome| &outcome.result);
+        self.gas.give_back_unused(gas, ended);
         if self.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }

@@ -7,14 +7,18 @@
 //! | `parents` | the state and the hashes below the block that is simulated |
 //! | `plan` | the numbers and times of all blocks, also of those in gaps |
 //! | `block` | executes one block, and makes its header |
+//! | `calls` | runs the calls of a block |
+//! | `system` | the calls that a block makes by itself |
 //! | `overrides` | writes what a block overrides into the state |
 //! | `transaction` | the transaction that a call is in its block |
 //! | `tracer` | the logs of a call, and its transfers as logs |
-//! | `refusal` | why a simulation has no result |
+//! | `error_kind` | why a simulation has no result |
 //! | `result` | the blocks as JSON |
 //!
 //! Source: execution-apis, `eth_simulateV1`; what that leaves open is as in go-ethereum 1.17.4,
 //! `internal/ethapi/simulate.go`.
+//!
+//! Before Byzantium, receipts have no state root here: geth's have one, and so another root.
 //!
 //! The state root of a block needs more than the state that it reads: where a slot is deleted, a
 //! node beside its path may move up. No proof of a key that is known has that node, so a state that
@@ -22,28 +26,26 @@
 //! it.
 
 mod block;
+mod calls;
+mod error_kind;
 mod overrides;
 mod parents;
 mod plan;
-mod refusal;
 mod request;
 mod result;
+mod system;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests;
 mod tracer;
 mod transaction;
 
-pub use refusal::SimulationRefusal;
+pub use error_kind::SimulationErrorKind;
 pub use request::{BlockCalls, Simulation};
 
 use revm::{database::State as EvmState, database_interface::WrapDatabaseRef};
 
-use self::{
-    block::{BlockRunner, OUTPUT_BYTES_MAX},
-    parents::Parents,
-    plan::plan,
-};
+use self::{block::BlockRunner, calls::OUTPUT_BYTES_MAX, parents::Parents, plan::plan};
 use super::{
     error::CallError,
     request::StateOverrides,
@@ -102,7 +104,7 @@ impl Simulation {
             database: database.with_bundle_update().build(),
             roots: Some(UnstoredState::after(place.state)),
             parent: (base.header.clone(), base.hash),
-            is_merged: base.header.difficulty.is_zero(),
+            is_merged: spec.merged_after(base.header.difficulty, base.total_difficulty),
             gas_left: self.gas_max,
             output_left: OUTPUT_BYTES_MAX,
         };

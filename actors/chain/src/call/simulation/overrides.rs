@@ -1,5 +1,7 @@
 //! Writes what a block overrides into the state.
 
+use std::borrow::Cow;
+
 use alloy_primitives::{Address, U256, keccak256};
 use revm::{
     Database, DatabaseCommit,
@@ -34,11 +36,30 @@ pub(super) fn apply<DB: Database>(
             before.mark_selfdestruct();
             commit(database, *address, before);
             account.mark_created();
-        } else if account.is_empty() {
-            // Like geth, keep it: only a transaction that touches it deletes it (EIP-161).
-            account.mark_created();
+            commit(database, *address, account);
+        } else {
+            // Like geth, keep an account that is empty now: a commit deletes it (EIP-161), as a
+            // transaction that touches it does.
+            let cached = database.load_cache_account(*address);
+            let cached = cached.map_err(EvmDatabaseError::Database)?;
+            let transition = cached.change(Cow::Owned(account));
+            database.apply_transition([(*address, transition)]);
         }
-        commit(database, *address, account);
+    }
+    Ok(())
+}
+
+/// Sets a nonce, as a transaction does: an account that is empty then goes.
+pub(super) fn set_nonce<DB: Database>(
+    database: &mut EvmState<DB>,
+    address: Address,
+    nonce: u64,
+) -> Result<(), EvmDatabaseError<DB::Error>> {
+    if let Some(info) = database.basic(address)? {
+        let mut account = Account::from(info);
+        account.info.nonce = nonce;
+        account.mark_touch();
+        commit(database, address, account);
     }
     Ok(())
 }

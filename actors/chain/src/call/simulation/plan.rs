@@ -1,6 +1,6 @@
 //! The numbers and times of all blocks, also of those in gaps.
 
-use super::{refusal::SimulationRefusal, request::BlockCalls};
+use super::{error_kind::SimulationErrorKind, request::BlockCalls};
 use crate::call::error::CallError;
 
 /// The most blocks, with those in gaps.
@@ -25,7 +25,7 @@ pub(super) struct PlannedBlock<'a> {
 /// All blocks above the block of this number and time.
 ///
 /// # Errors
-/// A [`SimulationRefusal`].
+/// A [`SimulationErrorKind`].
 pub(super) fn plan(
     blocks: &[BlockCalls],
     base: u64,
@@ -39,7 +39,7 @@ pub(super) fn plan(
         if wanted <= number {
             let message = format!("block numbers must be in order: {wanted} <= {number}");
             return Err(CallError::simulation(
-                SimulationRefusal::BlockNumber,
+                SimulationErrorKind::BlockNumber,
                 message,
             ));
         }
@@ -58,7 +58,10 @@ pub(super) fn plan(
         let next = block.block.timestamp.unwrap_or(next);
         if next <= timestamp {
             let message = format!("block timestamps must be in order: {next} <= {timestamp}");
-            return Err(CallError::simulation(SimulationRefusal::BlockTime, message));
+            return Err(CallError::simulation(
+                SimulationErrorKind::BlockTime,
+                message,
+            ));
         }
         (number, timestamp) = (wanted, next);
         planned.push(PlannedBlock {
@@ -73,7 +76,7 @@ pub(super) fn plan(
 fn check_counts(blocks: &[BlockCalls]) -> Result<(), CallError> {
     if blocks.is_empty() {
         return Err(CallError::simulation(
-            SimulationRefusal::InvalidParams,
+            SimulationErrorKind::InvalidParams,
             "empty input",
         ));
     }
@@ -85,17 +88,17 @@ fn check_counts(blocks: &[BlockCalls]) -> Result<(), CallError> {
         let count = block.calls.len();
         if count > BLOCK_CALLS_MAX {
             let message = format!("too many calls in block: {count} > {BLOCK_CALLS_MAX}");
-            return Err(CallError::simulation(SimulationRefusal::TooMuch, message));
+            return Err(CallError::simulation(SimulationErrorKind::TooMuch, message));
         }
         calls += count;
     }
     if calls > CALLS_MAX {
         let message = format!("too many calls: {calls} > {CALLS_MAX}");
-        return Err(CallError::simulation(SimulationRefusal::TooMuch, message));
+        return Err(CallError::simulation(SimulationErrorKind::TooMuch, message));
     }
     Ok(())
 }
 
 fn too_many_blocks() -> CallError {
-    CallError::simulation(SimulationRefusal::TooMuch, "too many blocks")
+    CallError::simulation(SimulationErrorKind::TooMuch, "too many blocks")
 }

@@ -3,17 +3,22 @@
 use std::{cell::RefCell, sync::Arc};
 
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, B256, Bytes, U256, bytes, hex};
+use alloy_eips::{
+    eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS,
+    eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+    eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, bytes, hex, keccak256};
 use serde_json::Value;
 
 use super::{plan::plan, *};
 use crate::{
     block::{Block, RawBlock, Transaction},
     call::{
-        AccountOverride, BlockOverrides, CallRequest, GasPrice,
+        AccountOverride, BlockOverrides, CallRequest, GasPrice, StateOverrides, StorageOverride,
         tests::{CONTRACT, chain, complete},
     },
-    trie::{NodeStore, State},
+    trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate},
 };
 
 const GAS: u64 = 50_000_000;
@@ -32,10 +37,16 @@ fn run(
     };
     let (gas, cancel) = (GasMeter::default(), Cancellation::default());
     let json = simulation.run(chain, place, &gas, &cancel)?;
-    assert!(gas.used() > 0);
     let mut bytes = Vec::new();
     json.write(&mut bytes).unwrap();
-    Ok(serde_json::from_slice(&bytes).unwrap())
+    let blocks: Value = serde_json::from_slice(&bytes).unwrap();
+    let used = |block: &Value| -> u64 {
+        let text = block["gasUsed"].as_str().unwrap();
+        u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap()
+    };
+    let used: u64 = blocks.as_array().unwrap().iter().map(used).sum();
+    assert!(gas.used() > used, "{} of {used}", gas.used());
+    Ok(blocks)
 }
 
 /// The block as a simulation would ask for it.
@@ -137,7 +148,7 @@ fn a_block_simulated_from_its_transactions_does_what_it_did() {
         all.extend(simulation.blocks);
     }
     // All of them at once, each on the one before. Their hashes differ, and so do states that have
-    // the hashes of parents (EIP-2935).
+    // the hashes of parents (EIP-2935): such roots are compared with geth's.
     let (parent, _) = &pairs[0];
     let state = parent.state.as_ref().unwrap();
     let mut simulated = run(&chain, parent, state, &validating(all)).unwrap();
@@ -180,6 +191,49 @@ fn what_is_missing_is_noted_and_then_found() {
     assert!(known > 0);
 }
 
+/// A slot is deleted, and the one beside it, which nothing reads, is not held.
+#[test]
+fn a_root_that_does_not_follow_is_zero_from_then_on() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let code = bytes!("5f60015500");
+    let contract = AccountUpdate {
+        info: Some(AccountInfo {
+            nonce: 1,
+            balance: U256::ZERO,
+            code_hash: keccak256(&code),
+        }),
+        storage_wiped: false,
+        storage: vec![(U256::from(1), U256::MAX), (U256::from(2), U256::MAX)],
+    };
+    let update = StateUpdate {
+        accounts: [(CONTRACT, contract)].into_iter().collect(),
+        code: [(keccak256(&code), code)].into_iter().collect(),
+    };
+    let nothing = State::empty(&NodeStore::new());
+    let whole = nothing.commit(nothing.update(&update).unwrap());
+    let part = State::hold(&NodeStore::new(), whole.root());
+    let mut simulation = coded(Bytes::new(), 1);
+    simulation.blocks[0].accounts.clear();
+    simulation.blocks.push(BlockCalls::default());
+    let expected = run(&chain, block, &whole, &simulation).unwrap();
+    let found = loop {
+        match run(&chain, block, &part, &simulation) {
+            Err(CallError::Missing(missing)) => complete(&part, &whole, &missing),
+            found => break found.unwrap(),
+        }
+    };
+    for number in 0..2 {
+        let zero = B256::ZERO.to_string();
+        assert_eq!(found[number]["stateRoot"], zero);
+        assert_ne!(expected[number]["stateRoot"], zero);
+        for member in ["gasUsed", "receiptsRoot", "transactionsRoot"] {
+            assert_eq!(found[number][member], expected[number][member], "{member}");
+        }
+    }
+    assert_eq!(found[0]["calls"], expected[0]["calls"]);
+}
+
 #[test]
 fn numbers_and_times_ascend() {
     let block = |number: Option<u64>, timestamp: Option<u64>| BlockCalls {
@@ -195,7 +249,7 @@ fn numbers_and_times_ascend() {
             .iter()
             .map(|block| (block.number, block.timestamp, block.asked.is_some()))
             .collect::<Vec<_>>()),
-        Err(CallError::Simulation { refusal, .. }) => Err(refusal),
+        Err(CallError::Simulation { kind, .. }) => Err(kind),
         Err(other) => panic!("{other}"),
     };
     let many = |calls| BlockCalls {
@@ -213,35 +267,35 @@ fn numbers_and_times_ascend() {
                 (14, 200, true),
             ]),
         ),
-        (vec![], Err(SimulationRefusal::InvalidParams)),
+        (vec![], Err(SimulationErrorKind::InvalidParams)),
         (
             vec![block(Some(10), None)],
-            Err(SimulationRefusal::BlockNumber),
+            Err(SimulationErrorKind::BlockNumber),
         ),
         (
             vec![block(Some(12), None), block(Some(12), None)],
-            Err(SimulationRefusal::BlockNumber),
+            Err(SimulationErrorKind::BlockNumber),
         ),
         (
             vec![block(None, Some(100))],
-            Err(SimulationRefusal::BlockTime),
+            Err(SimulationErrorKind::BlockTime),
         ),
         (
             vec![block(Some(12), Some(112))],
-            Err(SimulationRefusal::BlockTime),
+            Err(SimulationErrorKind::BlockTime),
         ),
         (
             vec![block(Some(267), None)],
-            Err(SimulationRefusal::TooMuch),
+            Err(SimulationErrorKind::TooMuch),
         ),
         (
             vec![block(Some(u64::MAX), None)],
-            Err(SimulationRefusal::TooMuch),
+            Err(SimulationErrorKind::TooMuch),
         ),
-        (vec![many(5_001)], Err(SimulationRefusal::TooMuch)),
+        (vec![many(5_001)], Err(SimulationErrorKind::TooMuch)),
         (
             vec![many(5_000), many(5_000), many(1)],
-            Err(SimulationRefusal::TooMuch),
+            Err(SimulationErrorKind::TooMuch),
         ),
     ] {
         assert_eq!(planned(&blocks), expected, "{blocks:?}");
@@ -303,31 +357,138 @@ fn the_output_of_all_calls_is_bounded() {
 #[track_caller]
 fn check_too_much(result: Result<Value, CallError>) {
     match result {
-        Err(CallError::Simulation { refusal, .. }) => {
-            assert_eq!(refusal, SimulationRefusal::TooMuch);
+        Err(CallError::Simulation { kind, .. }) => {
+            assert_eq!(kind, SimulationErrorKind::TooMuch);
         }
         other => panic!("{other:?}"),
     }
 }
 
+/// The data of a revert is in the answer as it is, and its reason once more.
 #[test]
-fn a_simulation_ends_when_it_is_cancelled() {
+fn a_reason_counts_as_it_is_escaped() {
     let (chain, pairs) = chain(1);
     let (block, _) = &pairs[0];
-    let cancel = Cancellation::default();
-    cancel.cancel();
-    // A loop, with more gas than any run could use.
-    let mut simulation = coded(bytes!("5b600056"), 1);
-    simulation.gas_max = u64::MAX;
-    simulation.blocks[0].block.gas_limit = Some(u64::MAX);
-    simulation.blocks[0].calls[0].gas = Some(u64::MAX);
+    let state = block.state.as_ref().unwrap();
+    let reason = [1_u8; 16 << 10];
+    let head = hex!("08c379a0");
+    let words = [U256::from(32), U256::from(reason.len())].map(|word| word.to_be_bytes::<32>());
+    let data = [&head[..], &words.concat(), &reason].concat();
+    // Its own code from the 12th byte on is what it reverts with.
+    let size = u16::try_from(data.len()).unwrap().to_be_bytes();
+    let code = [
+        &[0x61, size[0], size[1]][..],
+        &hex!("80600c6000396000fd"),
+        &data,
+    ]
+    .concat();
+    let with = |calls| run(&chain, block, state, &coded(code.clone().into(), calls));
+    check_too_much(with(257));
+    let length = with(250).unwrap().to_string().len();
+    assert!(length < 8 * (16 << 20), "{length}");
+}
+
+/// What a block calls by itself is charged, and is bounded where a block overrides it.
+#[test]
+fn the_calls_of_a_block_itself_are_paid_for() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
     let place = Place {
         block,
         state: block.state.as_ref().unwrap(),
         ancestor: &|number| block.hash_of(number),
     };
-    let ended = simulation.run(&chain, place, &GasMeter::default(), &cancel);
+    let cancel = Cancellation::default();
+    let spent = |contract: Address, code: Bytes, blocks: usize| {
+        let mut simulation = coded(code, 0);
+        let accounts = &mut simulation.blocks[0].accounts;
+        let account = accounts.remove(&CONTRACT).unwrap();
+        accounts.insert(contract, account);
+        simulation.blocks.resize_with(blocks, BlockCalls::default);
+        let gas = GasMeter::default();
+        let ended = simulation.run(&chain, place, &gas, &cancel);
+        (ended.map(|_| ()), gas.used())
+    };
+    for contract in [
+        BEACON_ROOTS_ADDRESS,
+        HISTORY_STORAGE_ADDRESS,
+        WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+        CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+    ] {
+        // The loop takes all of the 30 million gas that such a call has; the other one little.
+        let (ended, used) = spent(contract, bytes!("5b600056"), 4);
+        let error = ended.unwrap_err();
+        match error {
+            // The queues of requests have to answer.
+            CallError::Invalid(_) => assert!(used > 30_000_000, "{contract}: {used}"),
+            CallError::Simulation { kind, .. } => {
+                assert_eq!(kind, SimulationErrorKind::TooMuch);
+                assert!(used > GAS, "{contract}: {used}");
+            }
+            other => panic!("{contract}: {other}"),
+        }
+        let (ended, used) = spent(contract, bytes!("00"), 4);
+        assert_eq!(
+            (ended, used < 4_000_000),
+            (Ok(()), true),
+            "{contract}: {used}"
+        );
+    }
+}
+
+/// Whoever cancels does so while a call runs: in a loop, with more gas than any run could use.
+#[test]
+fn a_simulation_ends_when_it_is_cancelled() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let mut simulation = coded(bytes!("5b600056"), 1);
+    simulation.gas_max = u64::MAX;
+    simulation.blocks[0].block.gas_limit = Some(u64::MAX);
+    simulation.blocks[0].calls[0].gas = Some(1 << 60);
+    let place = Place {
+        block,
+        state: block.state.as_ref().unwrap(),
+        ancestor: &|number| block.hash_of(number),
+    };
+    let (gas, cancel) = (GasMeter::default(), Cancellation::default());
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A call that runs counts as all the gas that it may use.
+            while gas.used() < 1 << 60 {
+                std::thread::yield_now();
+            }
+            cancel.cancel();
+        });
+        simulation.run(&chain, place, &gas, &cancel)
+    });
     assert_eq!(ended.err(), Some(CallError::Cancelled));
+    assert!(gas.used() >= 1 << 60);
+}
+
+#[test]
+fn an_account_that_an_override_empties_keeps_its_storage() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    let mut simulation = coded(Bytes::new(), 0);
+    simulation.blocks[0].accounts = [(
+        CONTRACT,
+        AccountOverride {
+            nonce: Some(0),
+            balance: Some(U256::ZERO),
+            code: Some(Bytes::new()),
+            storage: StorageOverride::Slots([(U256::from(7), U256::from(8))].into()),
+            ..AccountOverride::default()
+        },
+    )]
+    .into();
+    // Returns slot 7.
+    simulation
+        .blocks
+        .extend(coded(bytes!("6007545f5260205ff3"), 1).blocks);
+    let simulated = run(&chain, block, state, &simulation).unwrap();
+    let output = &simulated[1]["calls"][0]["returnData"];
+    assert_eq!(*output, B256::from(U256::from(8)).to_string());
 }
 
 /// Logs of calls that revert are not there, and count nevertheless; transfers are logs on request.

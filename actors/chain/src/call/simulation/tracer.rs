@@ -39,6 +39,11 @@ impl Tracer {
         }
     }
 
+    /// Counts logs of calls that are not seen here.
+    pub(super) fn skip_logs(&mut self, count: usize) {
+        self.count += count as u64;
+    }
+
     /// The logs of the call that has ended.
     pub(super) fn take_logs(&mut self) -> Vec<TracedLog> {
         let mut frames = std::mem::take(&mut self.frames).into_iter();

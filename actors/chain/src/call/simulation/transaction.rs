@@ -6,7 +6,7 @@ use alloy_consensus::{
 use alloy_eips::Encodable2718;
 use alloy_primitives::{B256, Signature, TxKind, U256, keccak256};
 
-use super::refusal::SimulationRefusal;
+use super::error_kind::SimulationErrorKind;
 use crate::{
     block::Transaction,
     call::{
@@ -21,7 +21,7 @@ const UNSIGNED: Signature = Signature::new(U256::ZERO, U256::ZERO, false);
 /// The transaction of a call with this nonce and limit of gas.
 ///
 /// # Errors
-/// A [`SimulationRefusal`] if a call with blobs or authorizations creates a contract.
+/// A [`SimulationErrorKind`] if a call with blobs or authorizations creates a contract.
 pub(super) fn unsigned(
     request: &CallRequest,
     nonce: u64,
@@ -34,7 +34,7 @@ pub(super) fn unsigned(
         let message = "a call with blobs or authorizations needs a recipient";
         request
             .to
-            .ok_or_else(|| CallError::simulation(SimulationRefusal::InvalidParams, message))
+            .ok_or_else(|| CallError::simulation(SimulationErrorKind::InvalidParams, message))
     };
     let (value, input) = (request.value, request.input.clone());
     let access_list = request.access_list.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use revm::context_interface::result::InvalidTransaction;
 ///
 /// Source: execution-apis, `eth_simulateV1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimulationRefusal {
+pub enum SimulationErrorKind {
     /// A call's nonce is below that of its sender.
     NonceTooLow,
     /// A call's nonce is above that of its sender.
@@ -33,23 +33,7 @@ pub enum SimulationRefusal {
     Other,
 }
 
-impl SimulationRefusal {
-    /// All kinds.
-    pub const ALL: [Self; 12] = [
-        Self::NonceTooLow,
-        Self::NonceTooHigh,
-        Self::FeeTooLow,
-        Self::IntrinsicGas,
-        Self::InsufficientFunds,
-        Self::BlockGasLimit,
-        Self::BlockNumber,
-        Self::BlockTime,
-        Self::InitcodeTooLong,
-        Self::TooMuch,
-        Self::InvalidParams,
-        Self::Other,
-    ];
-
+impl SimulationErrorKind {
     /// The kind of an error of the EVM.
     pub(super) const fn of(error: &InvalidTransaction) -> Self {
         match error {
