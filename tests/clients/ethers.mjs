@@ -49,6 +49,8 @@ function methods(provider) {
       async (hash) => receipt(await provider.getTransactionReceipt(hash)),
     ],
     eth_getProof: send('eth_getProof'),
+    eth_call: ['call', ({ to, input }, blockTag) => provider.call({ to, data: input, blockTag })],
+    eth_estimateGas: ['estimateGas', ({ from, to, input }) => provider.estimateGas({ from, to, data: input })],
   }
 }
 

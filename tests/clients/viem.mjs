@@ -48,6 +48,8 @@ function methods(client) {
       'getProof',
       (address, storageKeys, block) => client.getProof({ address, storageKeys, ...at(block) }),
     ],
+    eth_call: ['call', async ({ to, input }, block) => (await client.call({ to, data: input, ...at(block) })).data],
+    eth_estimateGas: ['estimateGas', ({ from, to, input }) => client.estimateGas({ account: from, to, data: input })],
   }
 }
 

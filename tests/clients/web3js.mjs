@@ -25,6 +25,8 @@ function methods({ eth }) {
     ],
     eth_getTransactionReceipt: ['getTransactionReceipt', (hash) => eth.getTransactionReceipt(hash)],
     eth_getProof: ['getProof', (address, keys, at) => eth.getProof(address, keys, at)],
+    eth_call: ['call', (call, at) => eth.call(call, at)],
+    eth_estimateGas: ['estimateGas', (call) => eth.estimateGas(call)],
   }
 }
 

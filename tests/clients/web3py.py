@@ -51,6 +51,10 @@ def methods(w3):
         answer["storageProof"] = [{**slot, "value": int.from_bytes(slot["value"])} for slot in answer["storageProof"]]
         return answer
 
+    def checked(call):
+        addresses = {name: address(call[name]) for name in ("from", "to") if name in call}
+        return {**addresses, "data": call["input"]}
+
     eth, address = w3.eth, w3.to_checksum_address
     return {
         "eth_getStorageAt": ("get_storage_at", lambda of, slot, at: eth.get_storage_at(address(of), int(slot, 16), at)),
@@ -64,6 +68,8 @@ def methods(w3):
         "eth_getTransactionReceipt": ("get_transaction_receipt", eth.get_transaction_receipt),
         # AsyncWeb3, the only class with WebSocket, has no get_proof.
         "eth_getProof": ("get_proof", proof) if hasattr(eth, "get_proof") else raw("eth_getProof"),
+        "eth_call": ("call", lambda call, at: eth.call(checked(call), at)),
+        "eth_estimateGas": ("estimate_gas", lambda call: eth.estimate_gas(checked(call))),
     }
 
 

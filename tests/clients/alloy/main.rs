@@ -80,6 +80,14 @@ async fn call(
             let call = call.block_id(parameter(params, 2)?);
             ("get_proof", json!(call.await?))
         }
+        "eth_call" => {
+            let call = provider.call(parameter(params, 0)?);
+            ("call", json!(call.block(parameter(params, 1)?).await?))
+        }
+        "eth_estimateGas" => {
+            let gas = provider.estimate_gas(parameter(params, 0)?).await?;
+            ("estimate_gas", json!(format!("{gas:#x}")))
+        }
         _ => return Err(format!("no such method: {method}").into()),
     })
 }

@@ -5,13 +5,14 @@ use std::{
     path::PathBuf,
 };
 
+use alloy_primitives::Address;
 use serde_json::{Value, json};
 
 use super::Observed;
-use crate::harness::{self, Connection, scratch, vectors};
+use crate::harness::{self, Connection, quantity, scratch, vectors};
 
-/// The seven core methods in the order of the README's table.
-pub(super) const METHODS: [&str; 7] = [
+/// The seven core methods, and calls of contracts, in the order of the README's table.
+pub(super) const METHODS: [&str; 9] = [
     "eth_getStorageAt",
     "eth_getLogs",
     "eth_getBlockByHash",
@@ -19,7 +20,12 @@ pub(super) const METHODS: [&str; 7] = [
     "eth_getTransactionByBlockNumberAndIndex",
     "eth_getTransactionReceipt",
     "eth_getProof",
+    "eth_call",
+    "eth_estimateGas",
 ];
+
+/// A contract of the chain, which returns `0xffee` for the input `0xff01`.
+const CONTRACT: &str = "0x17e7eedce4ac02ef114a7ed9fe6e2f33feba1667";
 
 /// Largest answer that clients request: viem accepts at most 10 MiB over HTTP, and one receipt has
 /// 21 MB.
@@ -66,6 +72,22 @@ pub(super) fn calls(http: &mut Connection) -> Vec<Call> {
             call("eth_getStorageAt", json!([address, first, "latest"]));
             call("eth_getProof", json!([address, slots, "latest"]));
         }
+    }
+    let from = format!("{:#x}", Address::repeat_byte(7));
+    let mut call = |method, params| record(http, &mut calls, method, params);
+    for block in ["latest", "0x30"] {
+        let output = call(
+            "eth_call",
+            json!([{"to": CONTRACT, "input": "0xff01"}, block]),
+        );
+        harness::check("eth_call", &output, &json!("0xffee"));
+    }
+    for to in [CONTRACT, &from] {
+        let gas = call(
+            "eth_estimateGas",
+            json!([{"from": from, "to": to, "input": "0xff01"}]),
+        );
+        assert!(quantity(&gas) > 21_000, "{gas}");
     }
     calls
 }

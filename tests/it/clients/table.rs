@@ -3,7 +3,7 @@
 use super::{Observed, answers::METHODS};
 use crate::harness;
 
-/// Rows for clients that follow the chain, below those of the seven methods.
+/// Rows for clients that follow the chain, below those of the methods.
 const FOLLOWER_ROWS: [&str; 6] = [
     "heads",
     "numbers",
