@@ -52,7 +52,7 @@ class Reader:
         self.random_source = random.Random(1)
         self.server, self.session = server, session
         self.accounts, self.slots = keys_of_window(server, self.random_source)
-        self.known = {}
+        self.known, self.seen = {}, set()
         self.spent = 0
 
     def draw(self):
@@ -82,6 +82,7 @@ class Reader:
         reads = []
         for _ in range(count):
             key, is_at_head = self.draw(), self.random_source.random() < 0.8
+            self.seen.add(key)
             if is_at_head:
                 self.known.setdefault(key, head)
             reads.append((key, head if is_at_head else head - self.random_source.randrange(WINDOW)))
@@ -170,6 +171,7 @@ def run(options, chain, follow):
             f"{counted.hits('window'):.2%}",
             f"{counted.hits('drawn'):.1%}",
             f"{fetches * 1e3 / reads:.0f}",
+            f"{len(reader.seen) * 1e3 / reads:.0f}",
             f"{requests / blocks:.1f}",
             f"{counted.of('merge', 'merge_bytes_total') / blocks / 1e6:.2f}",
             f"{statistics.median(costs) * 1e3:.1f}",
@@ -223,6 +225,7 @@ def state(options):
             "at a block since then (>= 99%)",
             "drawn keys",
             "fetches per 1,000 reads (<= 200)",
+            "keys read for the first time",
             "requests for a merge",
             "MB of JSON a merge (<= 1.2; witness 2.2)",
             "CPU ms a block with its merge",
