@@ -90,13 +90,18 @@ fn comparable(mut answer: Value) -> Value {
         {
             *text = format!("failed to apply transaction: {reason}");
         }
-        for start in ["invalid opcode", "out of gas", "stack"] {
-            if text.starts_with(start) {
-                *text = start.to_owned();
-            }
-        }
+        cut_reason(text);
     }
     answer
+}
+
+/// Cuts what is said after a reason in other words.
+pub(super) fn cut_reason(text: &mut String) {
+    for start in ["invalid opcode", "out of gas", "stack"] {
+        if text.starts_with(start) {
+            *text = start.to_owned();
+        }
+    }
 }
 
 /// A call that a transaction could have been, and its parameters.

@@ -127,11 +127,7 @@ fn cut(text: &mut String) {
     {
         *text = "no deposit".to_owned();
     }
-    for start in ["invalid opcode", "out of gas", "stack"] {
-        if text.starts_with(start) {
-            *text = start.to_owned();
-        }
-    }
+    calls::cut_reason(text);
 }
 
 fn random(contents: &Contents, rng: &mut Rng) -> Value {

@@ -5,7 +5,10 @@ use alloy_eips::eip2930::AccessList;
 use alloy_evm::EvmEnv;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::TxKind;
-use revm::{context::TxEnv, context_interface::block::BlobExcessGasAndPrice};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    context_interface::block::BlobExcessGasAndPrice,
+};
 
 use super::{
     error::CallError,
@@ -49,22 +52,15 @@ impl Environment {
         let number = header.number.max(block.header.number);
         let timestamp = header.timestamp.max(block.header.timestamp);
         let rules = spec.rules(number, timestamp, is_merged);
-        if rules.has(EthereumHardfork::Amsterdam) {
-            return Err(CallError::OtherRules);
-        }
-        let mut environment = Self::of_header(chain, &header, rules);
+        let mut environment = Self::of_header(chain, &header, rules)?;
         let evm = &mut environment.evm;
-        let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
         let blob_gas_price = match call.request.max_fee_per_blob_gas.unwrap_or_default() {
             // A call that offers nothing for blobs gets them for nothing.
             0 if call.request.blob_hashes.is_some() => Some(0),
             _ => call.block.blob_gas_price,
         };
-        if let (Some(gas), Some(blob_gasprice)) = (blob_gas.as_mut(), blob_gas_price) {
-            *gas = BlobExcessGasAndPrice {
-                blob_gasprice,
-                ..*gas
-            };
+        if let Some(price) = blob_gas_price {
+            set_blob_gas_price(&mut evm.block_env, price);
         }
         let is_free = call.request.price.is_free();
         if is_free {
@@ -76,7 +72,17 @@ impl Environment {
     }
 
     /// The environment of calls in a block with this header.
-    pub(super) fn of_header(chain: &ServedChain, header: &Header, rules: Rules<'_>) -> Self {
+    ///
+    /// # Errors
+    /// [`CallError::OtherRules`].
+    pub(super) fn of_header(
+        chain: &ServedChain,
+        header: &Header,
+        rules: Rules<'_>,
+    ) -> Result<Self, CallError> {
+        if rules.has(EthereumHardfork::Amsterdam) {
+            return Err(CallError::OtherRules);
+        }
         let mut evm = EvmEnv::for_eth_block(header, rules, chain.id, rules.blob_params());
         if rules.has(EthereumHardfork::Cancun) {
             let blob_gas = &mut evm.block_env.blob_excess_gas_and_price;
@@ -93,7 +99,7 @@ impl Environment {
         config.memory_limit = MEMORY_BYTES_MAX;
         config.tx_gas_limit_cap = Some(u64::MAX);
         config.tx_chain_id_check = false;
-        Self {
+        Ok(Self {
             evm,
             meters_net_gas: rules.meters_net_gas(),
             has_access_lists: rules.has(EthereumHardfork::Berlin),
@@ -101,7 +107,14 @@ impl Environment {
             transaction_gas_max: rules
                 .has(EthereumHardfork::Osaka)
                 .then_some(revm::primitives::eip7825::TX_GAS_LIMIT_CAP),
-        }
+        })
+    }
+}
+
+/// Sets the price of blob gas, if there are blobs.
+pub(super) fn set_blob_gas_price(block: &mut BlockEnv, price: u128) {
+    if let Some(blobs) = &mut block.blob_excess_gas_and_price {
+        blobs.blob_gasprice = price;
     }
 }
 

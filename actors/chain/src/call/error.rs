@@ -134,7 +134,7 @@ impl CallError {
         Self::Refused { reason, gas }
     }
 
-    /// The same error, but for a kind, which is said in other words.
+    /// The same error, but for a refusal, which is said in other words.
     pub(super) fn with_words(self, words: impl FnOnce(u64, &str) -> String) -> Self {
         match self {
             Self::Refused { reason, gas } => Self::invalid(words(gas, &reason)),

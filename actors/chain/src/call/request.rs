@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use revm::state::AccountInfo;
+
+use crate::execute::bytecode;
 
 /// A call with its overrides.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +120,18 @@ pub struct AccountOverride {
     pub storage: StorageOverride,
     /// Where the precompiled contract is that would be here.
     pub precompile_moved_to: Option<Address>,
+}
+
+impl AccountOverride {
+    /// Overrides an account, but for its storage.
+    pub(super) fn apply(&self, account: &mut AccountInfo) {
+        account.balance = self.balance.unwrap_or(account.balance);
+        account.nonce = self.nonce.unwrap_or(account.nonce);
+        if let Some(code) = &self.code {
+            account.code_hash = keccak256(code);
+            account.code = Some(bytecode(code.clone()));
+        }
+    }
 }
 
 /// What is overridden of an account's storage.

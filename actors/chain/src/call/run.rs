@@ -16,7 +16,7 @@ use revm::{
     DatabaseRef, Inspector,
     context_interface::{
         JournalTr,
-        result::{EVMError, ExecutionResult, InvalidTransaction},
+        result::{EVMError, ExecutionResult, InvalidTransaction, ResultAndState},
     },
     database_interface::WrapDatabaseRef,
     inspector::NoOpInspector,
@@ -62,11 +62,20 @@ impl GasMeter {
         self.0.fetch_add(gas, Ordering::Relaxed);
     }
 
-    /// Gives back what a run with this gas has not used; all of it if the run did not begin.
-    pub(super) fn give_back_unused(&self, gas: u64, ended: Option<&ExecutionResult>) {
-        let used = ended.map_or(0, |result| result.gas().total_gas_spent());
+    /// Counts the gas of a run that may use so much: nothing if the run does not begin.
+    pub(super) fn measure<E>(
+        &self,
+        gas: u64,
+        run: impl FnOnce() -> Result<ResultAndState, E>,
+    ) -> Result<ResultAndState, E> {
+        self.add(gas);
+        let ended = run();
+        let used = ended
+            .as_ref()
+            .map_or(0, |ended| ended.result.gas().total_gas_spent());
         self.0
             .fetch_sub(gas.saturating_sub(used), Ordering::Relaxed);
+        ended
     }
 }
 
@@ -201,11 +210,8 @@ impl<'a> CallRunner<'a> {
         let request = &self.call.request;
         let transaction = self.environment.transaction(request, gas, access_list);
         let watch = Watch::new(self.cancel);
-        self.gas.add(gas);
-        let result = evm.transact_raw(transaction);
+        let result = self.gas.measure(gas, || evm.transact_raw(transaction));
         drop(watch);
-        let ended = result.as_ref().ok().map(|outcome| &outcome.result);
-        self.gas.give_back_unused(gas, ended);
         if self.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }

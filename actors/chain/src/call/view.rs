@@ -6,7 +6,7 @@ use std::{
     fmt,
 };
 
-use alloy_primitives::{Address, B256, U256, keccak256, map::B256Map};
+use alloy_primitives::{Address, B256, U256, map::B256Map};
 use revm::{DatabaseRef, bytecode::Bytecode, state::AccountInfo};
 
 use super::{
@@ -143,12 +143,7 @@ impl DatabaseRef for CallState<'_> {
             return Ok(account);
         };
         let mut account = account.unwrap_or_default();
-        account.balance = overrides.balance.unwrap_or(account.balance);
-        account.nonce = overrides.nonce.unwrap_or(account.nonce);
-        if let Some(code) = &overrides.code {
-            account.code_hash = keccak256(code);
-            account.code = Some(bytecode(code.clone()));
-        }
+        overrides.apply(&mut account);
         Ok(Some(account))
     }
 

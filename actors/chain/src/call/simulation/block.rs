@@ -2,21 +2,17 @@
 
 use alloy_consensus::{BlockBody, EMPTY_OMMER_ROOT_HASH, Header, proofs};
 use alloy_eips::{eip4895::Withdrawals, eip7685::Requests};
-use alloy_evm::{
-    Evm, EvmEnv, block::state_changes::post_block_balance_increments, eth::EthEvmBuilder,
-};
+use alloy_evm::{Evm, block::state_changes::post_block_balance_increments, eth::EthEvmBuilder};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
-use revm::{
-    context_interface::block::BlobExcessGasAndPrice, database_interface::DatabaseCommitExt,
-};
+use revm::database_interface::DatabaseCommitExt;
 
 use super::{
-    calls::{CallsRun, Outcome},
+    calls::{CallsRun, Outcome, SharedRun},
     overrides,
     parents::SimulatedState,
     plan::PlannedBlock,
-    request::{BlockCalls, Simulation},
+    request::BlockCalls,
     result::SimulatedBlock,
     system::OWN_GAS,
     tracer::Tracer,
@@ -25,16 +21,15 @@ use super::{
 use crate::{
     block::RawBlock,
     call::{
-        environment::Environment,
+        environment::{Environment, set_blob_gas_price},
         error::CallError,
         request::StorageOverride,
-        run::{GasMeter, override_precompiles},
+        run::override_precompiles,
         view::CallState,
         watch::{Watch, watched},
     },
     execute::take_update,
-    log_search::Cancellation,
-    network::{ChainSpec, HeaderFees, Rules, ServedChain, with_net_gas},
+    network::{ChainSpec, HeaderFees, Rules, with_net_gas},
     trie::UnstoredState,
     verify,
 };
@@ -47,11 +42,8 @@ const CHANGE_GAS: u64 = 5_000;
 
 /// Runs the blocks of a simulation, one after another.
 pub(super) struct BlockRunner<'a> {
-    pub(super) simulation: &'a Simulation,
-    pub(super) chain: &'a ServedChain,
+    pub(super) shared: SharedRun<'a>,
     pub(super) spec: &'a ChainSpec,
-    pub(super) gas: &'a GasMeter,
-    pub(super) cancel: &'a Cancellation,
     /// The state before the first block.
     pub(super) state: &'a CallState<'a>,
     /// The state of the blocks so far.
@@ -61,10 +53,6 @@ pub(super) struct BlockRunner<'a> {
     /// The header of the block before, and its hash.
     pub(super) parent: (Header, B256),
     pub(super) is_merged: bool,
-    /// Gas that all further calls may use.
-    pub(super) gas_left: u64,
-    /// Bytes that all further calls may return and log.
-    pub(super) output_left: usize,
 }
 
 impl<'a> BlockRunner<'a> {
@@ -73,19 +61,16 @@ impl<'a> BlockRunner<'a> {
     /// # Errors
     /// Any [`CallError`] but [`CallError::Reverted`] and [`CallError::Halted`].
     pub(super) fn run(&mut self, planned: &PlannedBlock<'_>) -> Result<SimulatedBlock, CallError> {
-        if self.cancel.is_cancelled() {
+        if self.shared.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
         let nothing = BlockCalls::default();
         let asked = planned.asked.unwrap_or(&nothing);
         let spec = self.spec;
         let rules = spec.rules(planned.number, planned.timestamp, self.is_merged);
-        if rules.has(EthereumHardfork::Amsterdam) {
-            return Err(CallError::OtherRules);
-        }
         let mut header = self.begin_header(planned, asked, &rules);
-        let environment = self.environment(&header, asked, rules);
-        self.gas.add(BLOCK_GAS + CHANGE_GAS * changes(asked));
+        let environment = self.environment(&header, asked, rules)?;
+        self.shared.gas.add(BLOCK_GAS + CHANGE_GAS * changes(asked));
         overrides::apply(&mut self.database, &asked.accounts)?;
         let senders = asked.calls.iter().map(|call| call.from).collect();
         let withdrawals = rules
@@ -135,7 +120,7 @@ impl<'a> BlockRunner<'a> {
     ) -> Header {
         let (parent, parent_hash) = &self.parent;
         let overrides = &asked.block;
-        let base_fee = match self.simulation.validates {
+        let base_fee = match self.shared.simulation.validates {
             true => verify::base_fee(rules, parent),
             // A call that offers nothing for gas is no error then.
             false => rules.has(EthereumHardfork::London).then_some(0),
@@ -161,12 +146,17 @@ impl<'a> BlockRunner<'a> {
         }
     }
 
-    fn environment(&self, header: &Header, asked: &BlockCalls, rules: Rules<'_>) -> Environment {
-        let mut environment = Environment::of_header(self.chain, header, rules);
+    fn environment(
+        &self,
+        header: &Header,
+        asked: &BlockCalls,
+        rules: Rules<'_>,
+    ) -> Result<Environment, CallError> {
+        let mut environment = Environment::of_header(self.shared.chain, header, rules)?;
         if let Some(price) = asked.block.blob_gas_price {
-            set_blob_gas_price(&mut environment.evm, price);
+            set_blob_gas_price(&mut environment.evm.block_env, price);
         }
-        environment
+        Ok(environment)
     }
 
     /// Executes the calls, and what a block does before and after them.
@@ -178,9 +168,9 @@ impl<'a> BlockRunner<'a> {
         withdrawals: Option<&Withdrawals>,
         rules: Rules<'_>,
     ) -> Result<(Outcome, Option<Requests>), CallError> {
-        let watch = Watch::new(self.cancel);
+        let watch = Watch::new(self.shared.cancel);
         let builder = EthEvmBuilder::new(&mut self.database, environment.evm.clone());
-        let tracer = Tracer::new(self.simulation.traces_transfers);
+        let tracer = Tracer::new(self.shared.simulation.traces_transfers);
         let mut evm = builder.activate_inspector(tracer).build();
         if environment.meters_net_gas {
             evm = with_net_gas(evm, true);
@@ -190,13 +180,8 @@ impl<'a> BlockRunner<'a> {
         let mut calls = CallsRun {
             environment,
             header,
-            simulation: self.simulation,
-            chain: self.chain,
-            gas: self.gas,
-            cancel: self.cancel,
+            shared: &mut self.shared,
             own_gas_left: OWN_GAS,
-            gas_left: &mut self.gas_left,
-            output_left: &mut self.output_left,
             outcome: Outcome::default(),
         };
         calls.begin(&mut evm, &rules)?;
@@ -204,7 +189,7 @@ impl<'a> BlockRunner<'a> {
             let called = calls.call(&mut evm, request);
             // If state was missing, the true state may give no error. Go on, to find what else is
             // missing.
-            if self.cancel.is_cancelled() || !self.state.is_incomplete() {
+            if calls.shared.cancel.is_cancelled() || !self.state.is_incomplete() {
                 called?;
             }
         }
@@ -246,12 +231,4 @@ fn changes(asked: &BlockCalls) -> u64 {
             StorageOverride::Slots(slots) | StorageOverride::Whole(slots) => 1 + slots.len(),
         });
     (overridden.sum::<usize>() + asked.withdrawals.len()) as u64
-}
-
-fn set_blob_gas_price(evm: &mut EvmEnv, price: u128) {
-    let blobs = &mut evm.block_env.blob_excess_gas_and_price;
-    *blobs = blobs.map(|blobs| BlobExcessGasAndPrice {
-        blob_gasprice: price,
-        ..blobs
-    });
 }

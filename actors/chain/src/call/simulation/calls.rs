@@ -10,7 +10,6 @@ use revm::{
     Database, DatabaseCommit,
     context_interface::{
         Transaction as _,
-        block::BlobExcessGasAndPrice,
         result::{EVMError, ExecutionResult, InvalidTransaction},
     },
 };
@@ -27,7 +26,10 @@ use super::{
 use crate::{
     block::{Receipt, Transaction, with_bloom},
     call::{
-        environment::Environment, error::CallError, request::CallRequest, revert::revert_reason,
+        environment::{Environment, set_blob_gas_price},
+        error::CallError,
+        request::CallRequest,
+        revert::revert_reason,
         run::GasMeter,
     },
     log_search::Cancellation,
@@ -49,24 +51,29 @@ pub(super) struct Outcome {
 
 pub(super) type SimulationEvm<'a, 'b> = EthEvm<&'b mut SimulatedState<'a>, Tracer, PrecompilesMap>;
 
+/// What all blocks of a simulation share.
+pub(super) struct SharedRun<'a> {
+    pub(super) simulation: &'a Simulation,
+    pub(super) chain: &'a ServedChain,
+    pub(super) gas: &'a GasMeter,
+    pub(super) cancel: &'a Cancellation,
+    /// Gas that all further calls may use.
+    pub(super) gas_left: u64,
+    /// Bytes that all further calls may return and log.
+    pub(super) output_left: usize,
+}
+
 /// Runs the calls of one block.
-pub(super) struct CallsRun<'r> {
+pub(super) struct CallsRun<'r, 'a> {
+    pub(super) shared: &'r mut SharedRun<'a>,
     pub(super) environment: &'r Environment,
     pub(super) header: &'r Header,
-    pub(super) simulation: &'r Simulation,
-    pub(super) chain: &'r ServedChain,
-    pub(super) gas: &'r GasMeter,
-    pub(super) cancel: &'r Cancellation,
     /// Gas that the block's own calls may use before they count as other ones.
     pub(super) own_gas_left: u64,
-    /// Gas that all further calls may use.
-    pub(super) gas_left: &'r mut u64,
-    /// Bytes that all further calls may return and log.
-    pub(super) output_left: &'r mut usize,
     pub(super) outcome: Outcome,
 }
 
-impl CallsRun<'_> {
+impl CallsRun<'_, '_> {
     /// Runs the next call.
     pub(super) fn call(
         &mut self,
@@ -76,11 +83,12 @@ impl CallsRun<'_> {
         let (gas, is_capped) = self.gas_of(request)?;
         let sender = evm.db_mut().basic(request.from)?.unwrap_or_default();
         let nonce = request.nonce.unwrap_or(sender.nonce);
-        if self.simulation.validates {
+        if self.shared.simulation.validates {
             check_nonce(request, nonce, sender.nonce, gas)?;
         }
         let has_base_fee = self.header.base_fee_per_gas.is_some();
-        let transaction = transaction::unsigned(request, nonce, gas, self.chain.id, has_base_fee)?;
+        let transaction =
+            transaction::unsigned(request, nonce, gas, self.shared.chain.id, has_base_fee)?;
         let result = self.transact(evm, request, gas, sender.balance)?;
         if sender.nonce == u64::MAX && request.to.is_some() {
             // As in geth: where nonces are not checked, they begin again.
@@ -92,7 +100,7 @@ impl CallsRun<'_> {
             spent.tx_gas_used(),
             spent.total_gas_spent().max(spent.floor_gas()),
         );
-        *self.gas_left = self.gas_left.saturating_sub(gas_used);
+        self.shared.gas_left = self.shared.gas_left.saturating_sub(gas_used);
         self.outcome.gas_used += gas_used;
         if let Transaction::Eip4844(blobs) = &transaction {
             let count = blobs.tx().blob_versioned_hashes.len() as u64;
@@ -147,7 +155,10 @@ impl CallsRun<'_> {
                 message,
             ));
         }
-        Ok((wanted.min(*self.gas_left), wanted > *self.gas_left))
+        Ok((
+            wanted.min(self.shared.gas_left),
+            wanted > self.shared.gas_left,
+        ))
     }
 
     /// Runs a call, and keeps what it changed for the next one.
@@ -158,26 +169,20 @@ impl CallsRun<'_> {
         gas: u64,
         balance: U256,
     ) -> Result<ExecutionResult, CallError> {
-        let is_free = !self.simulation.validates && request.price.is_free();
+        let is_free = !self.shared.simulation.validates && request.price.is_free();
         evm.ctx_mut().cfg.disable_base_fee = is_free;
         let block = evm.ctx().block.clone();
         let offers_blob_fee = request.max_fee_per_blob_gas.unwrap_or_default() > 0;
-        if !self.simulation.validates && !offers_blob_fee && request.blob_hashes.is_some() {
-            let blobs = &mut evm.ctx_mut().block.blob_excess_gas_and_price;
-            *blobs = blobs.map(|blobs| BlobExcessGasAndPrice {
-                blob_gasprice: 0,
-                ..blobs
-            });
+        if !self.shared.simulation.validates && !offers_blob_fee && request.blob_hashes.is_some() {
+            set_blob_gas_price(&mut evm.ctx_mut().block, 0);
         }
         let access_list = request.access_list.clone();
         let transaction = self.environment.transaction(request, gas, access_list);
         let cost = transaction.max_balance_spending().unwrap_or(U256::MAX);
-        self.gas.add(gas);
-        let result = evm.transact_raw(transaction);
-        let ended = result.as_ref().ok().map(|outcome| &outcome.result);
-        self.gas.give_back_unused(gas, ended);
+        let meter = self.shared.gas;
+        let result = meter.measure(gas, || evm.transact_raw(transaction));
         evm.ctx_mut().block = block;
-        if self.cancel.is_cancelled() {
+        if self.shared.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
         match result {
@@ -209,8 +214,8 @@ impl CallsRun<'_> {
         };
         let logged: usize = call.logs.iter().map(log_bytes).sum();
         let bytes = call.output.len() + reverted + logged;
-        let left = self.output_left.checked_sub(bytes);
-        *self.output_left = left.ok_or_else(|| {
+        let left = self.shared.output_left.checked_sub(bytes);
+        self.shared.output_left = left.ok_or_else(|| {
             let message = format!("more than {OUTPUT_BYTES_MAX} bytes of output and logs");
             CallError::simulation(SimulationErrorKind::TooMuch, message)
         })?;

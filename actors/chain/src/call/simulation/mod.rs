@@ -45,7 +45,12 @@ pub use request::{BlockCalls, Simulation};
 
 use revm::{database::State as EvmState, database_interface::WrapDatabaseRef};
 
-use self::{block::BlockRunner, calls::OUTPUT_BYTES_MAX, parents::Parents, plan::plan};
+use self::{
+    block::BlockRunner,
+    calls::{OUTPUT_BYTES_MAX, SharedRun},
+    parents::Parents,
+    plan::plan,
+};
 use super::{
     error::CallError,
     request::StateOverrides,
@@ -95,18 +100,20 @@ impl Simulation {
         let parents = Parents::new(state, base);
         let database = EvmState::builder().with_database(WrapDatabaseRef(&parents));
         let mut runner = BlockRunner {
-            simulation: self,
-            chain,
+            shared: SharedRun {
+                simulation: self,
+                chain,
+                gas,
+                cancel,
+                gas_left: self.gas_max,
+                output_left: OUTPUT_BYTES_MAX,
+            },
             spec,
-            cancel,
-            gas,
             state,
             database: database.with_bundle_update().build(),
             roots: Some(UnstoredState::after(place.state)),
             parent: (base.header.clone(), base.hash),
             is_merged: spec.merged_after(base.header.difficulty, base.total_difficulty),
-            gas_left: self.gas_max,
-            output_left: OUTPUT_BYTES_MAX,
         };
         let mut blocks = Vec::with_capacity(planned.len());
         for planned in &planned {

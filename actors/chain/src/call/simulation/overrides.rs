@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, U256, keccak256};
+use alloy_primitives::{Address, U256};
 use revm::{
     Database, DatabaseCommit,
     database::State as EvmState,
@@ -10,10 +10,7 @@ use revm::{
     state::{Account, EvmStorageSlot, TransactionId},
 };
 
-use crate::{
-    call::request::{AccountOverride, StateOverrides, StorageOverride},
-    execute::bytecode,
-};
+use crate::call::request::{AccountOverride, StateOverrides, StorageOverride};
 
 /// Writes the overrides as a transaction before the first one would.
 pub(super) fn apply<DB: Database>(
@@ -77,13 +74,8 @@ fn account<DB: Database>(
         Some(info) => Account::from(info),
         None => Account::new_not_existing(TransactionId::ZERO),
     };
-    let info = &mut account.info;
-    info.balance = overridden.balance.unwrap_or(info.balance);
-    info.nonce = overridden.nonce.unwrap_or(info.nonce);
-    if let Some(code) = &overridden.code {
-        info.code_hash = keccak256(code);
-        info.code = Some(bytecode(code.clone()));
-    } else if account.info.code.is_none() {
+    overridden.apply(&mut account.info);
+    if account.info.code.is_none() {
         let hash = account.info.code_hash;
         account.info.code = Some(database.code_by_hash(hash)?);
     }

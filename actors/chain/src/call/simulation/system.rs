@@ -25,7 +25,7 @@ use crate::{block::Receipt, call::error::CallError, network::Rules};
 /// less; what others take counts as that of calls.
 pub(super) const OWN_GAS: u64 = 1_000_000;
 
-impl CallsRun<'_> {
+impl CallsRun<'_, '_> {
     /// The calls before those of transactions: EIP-4788 and EIP-2935. How they end does not matter.
     pub(super) fn begin(
         &mut self,
@@ -90,19 +90,23 @@ impl CallsRun<'_> {
         contract: Address,
         input: Bytes,
     ) -> Result<ExecutionResult, CallError> {
-        if self.cancel.is_cancelled() {
+        if self.shared.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
         let called = evm.transact_system_call(SYSTEM_ADDRESS, contract, input);
         let called = called.map_err(|error| failed_step(&error))?;
         let spent = called.result.gas().total_gas_spent();
-        self.gas.add(spent);
+        self.shared.gas.add(spent);
         let own = spent.min(self.own_gas_left);
         self.own_gas_left -= own;
-        *self.gas_left = self.gas_left.checked_sub(spent - own).ok_or_else(|| {
-            let message = "the calls of the blocks themselves take too much gas";
-            CallError::simulation(SimulationErrorKind::TooMuch, message)
-        })?;
+        self.shared.gas_left = self
+            .shared
+            .gas_left
+            .checked_sub(spent - own)
+            .ok_or_else(|| {
+                let message = "the calls of the blocks themselves take too much gas";
+                CallError::simulation(SimulationErrorKind::TooMuch, message)
+            })?;
         evm.db_mut().commit(called.state);
         Ok(called.result)
     }
