@@ -3,18 +3,18 @@
 //! Requests are imperative, facts are past tense. A read carries the [`Snapshot`] that its request
 //! took once, so that every item of a batch is answered from the same state.
 
+mod state;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use actix::{Message, MessageResponse};
-use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_trie::TrieAccount;
+use alloy_primitives::{Address, B256, Bytes};
 use nearhead_chain::{
     block::Block,
     call::{Call, CallAccessList, CallError, GasMeter, Simulation},
-    encode::ProofKey,
     json::Json,
     log_search::{Cancellation, ChangedBlock, LogFilter},
     raw::{RawError, RawItem},
@@ -22,6 +22,8 @@ use nearhead_chain::{
     window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
 };
 use tokio::sync::broadcast;
+
+pub use state::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues};
 
 use crate::{
     budget::{CallBudget, OverBudget},
@@ -44,6 +46,12 @@ pub enum QueryError {
     /// The state of this block is not held.
     #[error("the state of block {number} is not held")]
     NoState {
+        /// The block's number.
+        number: u64,
+    },
+    /// The block has no access list: it is older than Amsterdam.
+    #[error("block {number} has no access list")]
+    NoAccessList {
         /// The block's number.
         number: u64,
     },
@@ -165,6 +173,18 @@ pub struct FindReceipt {
 pub struct FindBlockReceipts {
     /// The snapshot to read.
     pub snapshot: Arc<Snapshot>,
+    /// The block.
+    pub at: BlockAt,
+}
+
+/// To the block store: a block's access list (EIP-7928). Cheap, unless nodes have to be asked.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Reply<Option<Json>>")]
+pub struct FindAccessList {
+    /// The snapshot to read.
+    pub snapshot: Arc<Snapshot>,
+    /// What the read may cause at upstreams.
+    pub budget: CallBudget,
     /// The block.
     pub at: BlockAt,
 }
@@ -378,86 +398,6 @@ pub struct CountPending {
     pub budget: CallBudget,
     /// The account.
     pub address: Address,
-}
-
-/// To the proof actor: one storage slot. Cheap.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<U256>")]
-pub struct ReadStorage {
-    /// The snapshot to read.
-    pub snapshot: Arc<Snapshot>,
-    /// What the read may cause at upstreams.
-    pub budget: CallBudget,
-    /// The block.
-    pub at: BlockId,
-    /// The account.
-    pub address: Address,
-    /// The slot.
-    pub slot: U256,
-}
-
-/// To the proof actor: many slots of many accounts. Measured by slots.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Vec<Vec<U256>>>")]
-pub struct ReadStorageValues {
-    /// The snapshot to read.
-    pub snapshot: Arc<Snapshot>,
-    /// What the read may cause at upstreams.
-    pub budget: CallBudget,
-    /// The block.
-    pub at: BlockId,
-    /// Accounts and slots; answered in the same order.
-    pub slots: Vec<(Address, Vec<U256>)>,
-    /// Set when the client goes away; a query that still waits is then dropped.
-    pub cancel: Cancellation,
-}
-
-/// To the proof actor: an account, `None` where it is absent. Cheap.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Option<TrieAccount>>")]
-pub struct ReadAccount {
-    /// The snapshot to read.
-    pub snapshot: Arc<Snapshot>,
-    /// What the read may cause at upstreams.
-    pub budget: CallBudget,
-    /// The block.
-    pub at: BlockId,
-    /// The account.
-    pub address: Address,
-}
-
-/// To the proof actor: an account's code, empty where there is none. Cheap.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Bytes>")]
-pub struct ReadCode {
-    /// The snapshot to read.
-    pub snapshot: Arc<Snapshot>,
-    /// What the read may cause at upstreams.
-    pub budget: CallBudget,
-    /// The block.
-    pub at: BlockId,
-    /// The account.
-    pub address: Address,
-}
-
-/// To the proof actor: an EIP-1186 proof as JSON. Measured by keys.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Reply<Json>")]
-pub struct ProveAccount {
-    /// The snapshot to read.
-    pub snapshot: Arc<Snapshot>,
-    /// What the read may cause at upstreams.
-    pub budget: CallBudget,
-    /// The block.
-    pub at: BlockId,
-    /// The account.
-    pub address: Address,
-    /// The slots in the order of the request, each as the answer echoes it.
-    pub keys: Vec<ProofKey>,
-    /// Largest answer, in bytes, that is built whole; a larger one is built as it is sent.
-    pub built_max: usize,
-    /// Set when the client goes away; a query that still waits is then dropped.
-    pub cancel: Cancellation,
 }
 
 /// To the head tracker: revert blocks, then apply others, which the sender has verified.

@@ -187,10 +187,11 @@ options! {
     "state-bytes" state_bytes: Cap = Cap::Auto,
         "BYTES", "auto or a whole number from 1048576 to 1099511627776",
         |text| cap(text, 1 << 20, 1 << 40);
-    /// How state that is held stays current while blocks arrive. auto: a node's tracer reports what
-    /// a block changed, or if it has none, as proofs; proofs: what a block names, and what was
-    /// read last, is proven again; witness: as auto, with a witness in place of most proofs, for a
-    /// near node; off: after a block, what is read is fetched again
+    /// How state that is held stays current while blocks arrive. auto: a block's access list
+    /// (EIP-7928) or a node's tracer says what it changed, or if there is neither, as proofs;
+    /// proofs: what a block names, and what was read last, is proven again; witness: as auto, with
+    /// a witness in place of most proofs, for a near node; off: after a block, what is read is
+    /// fetched again
     "state-follow" state_follow: StateFollow = StateFollow::Auto,
         "MODE", "auto, proofs, witness or off", parsed;
     /// A method to pass to nodes. Its answers are not verified, and say so in

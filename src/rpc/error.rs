@@ -1,15 +1,14 @@
 //! Every error of JSON-RPC: code, message and data. Only this file and `simulation` have numeric
 //! codes.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use alloy_primitives::B256;
-use nearhead_actors::messages::{NodeError, QueryError};
-use nearhead_chain::{
-    call::CallError, execute::StateError, fees::OtherFeeRules, json::Truncated,
-    window::ResolveError,
-};
+use nearhead_actors::messages::NodeError;
+use nearhead_chain::{call::CallError, execute::StateError, fees::OtherFeeRules, json::Truncated};
 use nearhead_tenants::allowlists::ListKind;
+
+pub(crate) use of_query::QuerySubject;
 
 use crate::{
     access::{Exceeded, NotLocal, QuotaKind, Refused, TokenError},
@@ -80,6 +79,8 @@ pub enum RpcError {
     NoNodeAnswered,
     /// A request for blocks below the window (EIP-4444).
     PrunedHistory,
+    /// A request for the access list of a block that has none.
+    NoAccessList,
     /// The safe or finalized block is not known.
     UnknownBlockTag,
     /// A request for the logs of a hash that no held block has.
@@ -154,20 +155,6 @@ pub enum RpcError {
     Call(CallError),
     /// A defect of this program.
     Internal,
-}
-
-/// What a query was about: each family of methods has its own errors for some conditions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum QuerySubject {
-    /// Blocks and what is in them; also admission.
-    Blocks,
-    /// State at a block.
-    State {
-        /// The oldest block of the snapshot.
-        oldest: u64,
-    },
-    /// Logs of a range of blocks.
-    Logs,
 }
 
 impl From<CallError> for RpcError {
@@ -272,6 +259,9 @@ impl RpcError {
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/eth/filters/api.go:
             // errFilterNotFound; viem makes another filter on this code
             Self::Filter(error) if !matches!(error, FilterError::Behind { .. }) => -32000,
+            // https://github.com/ethereum/execution-apis/blob/main/src/eth/block.yaml: resource not
+            // found
+            Self::NoAccessList => -32001,
             // https://eips.ethereum.org/EIPS/eip-1474#error-codes: resource unavailable
             Self::UnknownKey
             | Self::WrongSecret
@@ -343,6 +333,9 @@ impl RpcError {
             Self::Node(error) => return error.message.to_string().into(),
             Self::NoNodeAnswered => "no node answered, although the call may have reached one",
             Self::PrunedHistory => "pruned history unavailable",
+            Self::NoAccessList => {
+                "resource not found: the block is older than access lists (Amsterdam)"
+            }
             Self::UnknownBlockTag => "Unknown block",
             Self::UnknownLogsBlock => "unknown block",
             Self::TooManyLogs { limit, .. } => {
@@ -426,6 +419,7 @@ impl RpcError {
             | Self::NotCanonical
             | Self::HistoricalState { .. }
             | Self::PrunedHistory
+            | Self::NoAccessList
             | Self::UnknownBlockTag
             | Self::UnknownLogsBlock
             | Self::TooManyLogs { .. }
@@ -458,80 +452,10 @@ impl RpcError {
         Self::MethodNotFound(echo(method).into())
     }
 
-    /// The error for a query that has no answer. This is the only map from the errors of the read
-    /// actors, and it is exhaustive: a new error does not compile without a line here.
-    pub(crate) fn from_query(error: QueryError, subject: QuerySubject) -> Self {
-        use QuerySubject::{Blocks, Logs, State};
-        match error {
-            QueryError::Resolve(ResolveError::AboveHead { .. }) => match subject {
-                Blocks | State { .. } => Self::HeaderNotFound,
-                Logs => Self::InvalidParams(Cow::Borrowed(
-                    "block range extends beyond current head block",
-                )),
-            },
-            QueryError::Resolve(ResolveError::BelowWindow { number, oldest }) => match subject {
-                Blocks | Logs => Self::PrunedHistory,
-                State { .. } => Self::HistoricalState {
-                    block: number,
-                    oldest,
-                },
-            },
-            QueryError::Resolve(ResolveError::UnknownHash) => match subject {
-                Blocks | State { .. } => Self::HeaderForHashNotFound,
-                Logs => Self::UnknownLogsBlock,
-            },
-            QueryError::Resolve(ResolveError::NotFilled) => Self::PrunedHistory,
-            QueryError::Resolve(ResolveError::NotCanonical) => Self::NotCanonical,
-            QueryError::Resolve(ResolveError::UnknownTag) => Self::UnknownBlockTag,
-            QueryError::NoState { number } => match subject {
-                State { oldest } => Self::HistoricalState {
-                    block: number,
-                    oldest,
-                },
-                Blocks | Logs => Self::unreadable_state(&error),
-            },
-            QueryError::Trie(_) => Self::unreadable_state(&error),
-            QueryError::Raw(error) => {
-                tracing::error!(%error);
-                Self::Internal
-            }
-            QueryError::StateUnavailable => Self::StateUnavailable,
-            QueryError::NoNodeAnswered => Self::NoNodeAnswered,
-            QueryError::TooManyLogs {
-                from,
-                fits_to,
-                limit,
-            } => Self::TooManyLogs {
-                from,
-                to: fits_to,
-                limit,
-            },
-            QueryError::TooManyFetches { .. } => Self::failed(error.to_string()),
-            QueryError::Timeout => Self::QueryTimeout,
-            QueryError::Unavailable => Self::Unavailable,
-            QueryError::Overloaded { retry_after } => Self::Overloaded {
-                retry_after_seconds: whole_seconds(retry_after),
-            },
-            // A client that cancelled does not read the answer; a panic was logged.
-            QueryError::Cancelled | QueryError::Panicked => Self::Internal,
-        }
-    }
-
     /// A call that cannot begin or end, with this message.
     pub(crate) fn failed(message: String) -> Self {
         Self::Call(CallError::Invalid(message.into()))
     }
-
-    fn unreadable_state(error: &QueryError) -> Self {
-        tracing::error!(%error, "the state of a held block cannot be read");
-        Self::Internal
-    }
-}
-
-/// The seconds that a client is asked to wait: rounded up, at least 1.
-fn whole_seconds(wait: Duration) -> u32 {
-    let rounded_up = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    u32::try_from(rounded_up).unwrap_or(u32::MAX).max(1)
 }
 
 /// As much of a client's own text as an error repeats.
@@ -540,6 +464,7 @@ pub(crate) fn echo(text: &str) -> &str {
 }
 
 mod json;
+mod of_query;
 mod simulation;
 #[cfg(test)]
 mod tests;

@@ -79,7 +79,7 @@ macro_rules! method {
 
 /// Every method, one per line.
 #[rustfmt::skip]
-pub static METHODS: [Method; 50] = [
+pub static METHODS: [Method; 51] = [
     method!(Core Cheap Allowed 1 "eth_getBlockByHash" => blocks::get_block_by_hash),
     method!(Core Measured Checked 2 "eth_getLogs" => logs::get_logs),
     method!(Core Measured Checked 2 "eth_getProof" => state::get_proof),
@@ -104,6 +104,7 @@ pub static METHODS: [Method; 50] = [
     method!(Companion Cheap Allowed 2 "eth_feeHistory" => fees::fee_history),
     method!(Companion Cheap Allowed 1 "eth_gasPrice" => fees::gas_price),
     method!(Companion Cheap Checked 1 "eth_getBalance" => state::get_balance),
+    method!(Companion Cheap Refused 2 "eth_getBlockAccessList" => blocks::get_block_access_list),
     method!(Companion Cheap Allowed 1 "eth_getBlockByNumber" => blocks::get_block_by_number),
     method!(Companion Cheap Refused 1 "eth_getBlockReceipts" => blocks::get_block_receipts),
     method!(Companion Cheap Allowed 1 "eth_getBlockTransactionCountByHash" => blocks::get_block_transaction_count_by_hash),

@@ -54,6 +54,7 @@ pub(crate) fn calls_with_tag(tag: &str) -> Vec<(&'static str, Value)> {
         ("debug_getRawReceipts", json!([tag])),
         ("eth_feeHistory", json!(["0x1", tag, []])),
         ("eth_getBlockByNumber", json!([tag, true])),
+        ("eth_getBlockAccessList", json!([tag])),
         ("eth_getBlockReceipts", json!([tag])),
         (
             "eth_getTransactionByBlockNumberAndIndex",

@@ -9,11 +9,12 @@ use crate::harness::{Connection, Server, check, json as parse};
 const TOKEN: &str = "0xde00000000000000000000000000000000000001";
 
 /// The prices that differ from 1.
-const PRICES: [(&str, u64); 9] = [
+const PRICES: [(&str, u64); 10] = [
     ("eth_call", 3),
     ("eth_createAccessList", 6),
     ("eth_estimateGas", 6),
     ("eth_feeHistory", 2),
+    ("eth_getBlockAccessList", 2),
     ("eth_getFilterChanges", 2),
     ("eth_getFilterLogs", 2),
     ("eth_getLogs", 2),

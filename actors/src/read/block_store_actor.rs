@@ -1,7 +1,7 @@
 //! Blocks and their contents, by number, hash or index. Each handler is one look-up in the
-//! snapshot of its message.
+//! snapshot of its message; an access list that is not held is fetched.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::B256;
@@ -12,27 +12,29 @@ use nearhead_chain::{
     window::{ResolveError, Snapshot},
 };
 
+use super::{now_or_later::NowOrLater, resources::ReadResources};
 use crate::{
     admission::{MAILBOX_CAPACITY, Panics},
     messages::{
-        BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
-        FindTransaction, FindUncle, Reply, TransactionAt,
+        BlockAt, CountTransactions, CountUncles, FindAccessList, FindBlock, FindBlockReceipts,
+        FindReceipt, FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
     },
+    upstream::BlockRef,
 };
 
-/// Answers from the JSON of blocks; one on every worker's arbiter.
+/// Answers from the JSON of blocks, and with their access lists; one on every worker's arbiter.
 #[derive(Debug)]
 pub struct BlockStoreActor {
-    panics: Panics,
+    resources: ReadResources,
 }
 
 impl BlockStoreActor {
-    pub(crate) const fn new(panics: Panics) -> Self {
-        Self { panics }
+    pub(crate) const fn new(resources: ReadResources) -> Self {
+        Self { resources }
     }
 
     pub(crate) const fn panics(&self) -> &Panics {
-        &self.panics
+        self.resources.admission.panics()
     }
 }
 
@@ -99,6 +101,38 @@ impl Handler<FindBlockReceipts> for BlockStoreActor {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
             Ok(Some(Json::shared(block.json.receipts())))
+        })
+    }
+}
+
+impl Handler<FindAccessList> for BlockStoreActor {
+    type Result = NowOrLater<Option<Json>>;
+
+    fn handle(&mut self, find: FindAccessList, ctx: &mut Context<Self>) -> Self::Result {
+        let found = self.panics().guard(ctx, || {
+            let block = block_at(&find.snapshot, find.at)?;
+            let number = block.number();
+            let hash = block.header.block_access_list_hash;
+            let hash = hash.ok_or(QueryError::NoAccessList { number })?;
+            let source = self.resources.state.as_ref();
+            let source = source.ok_or(QueryError::StateUnavailable)?;
+            if let Some(list) = source.held_access_list(&hash) {
+                return Ok(ControlFlow::Break(list));
+            }
+            let block = BlockRef::of(block).ok_or(QueryError::NoState { number })?;
+            Ok(ControlFlow::Continue((source.clone(), block, hash)))
+        });
+        let (source, block, hash) = match found {
+            Ok(ControlFlow::Continue(missing)) => missing,
+            Ok(ControlFlow::Break(list)) => return NowOrLater::Now(Ok(Some(Json::shared(list)))),
+            Err(error) => return NowOrLater::Now(Err(error)),
+        };
+        let admission = self.resources.admission.clone();
+        NowOrLater::later(async move {
+            let list = source.access_list(&admission.remote, &find.budget, &block, hash);
+            let list = admission.panics().catch_async(list).await;
+            let list = list.unwrap_or(Err(QueryError::Panicked))?;
+            Ok(Some(Json::shared(list)))
         })
     }
 }

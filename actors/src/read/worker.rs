@@ -38,8 +38,8 @@ impl Worker {
     pub fn start(resources: &ReadResources) -> Self {
         Self {
             blocks: Supervisor::start({
-                let panics = resources.admission.panics().clone();
-                move |_| BlockStoreActor::new(panics)
+                let resources = resources.clone();
+                move |_| BlockStoreActor::new(resources)
             }),
             logs: Supervisor::start({
                 let resources = resources.clone();

@@ -7,11 +7,15 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | `fetch`, `single_flight` | the state that a read misses |
+//! | `access_lists` | the access lists of recent blocks |
 //! | `following` | which block is merged, and when |
-//! | `merging` | the merge of one block: what is asked of nodes |
+//! | `merging` | the merge of one block: what is proven, and what is computed |
+//! | `change_sources` | what a node says that a block changed |
 //! | `recent_keys` | the keys that were fetched last |
 //! | `counts`, `merge_counts` | how often each ended how |
 
+mod access_lists;
+mod change_sources;
 mod counts;
 mod fetch;
 pub(super) mod following;
@@ -26,6 +30,7 @@ mod tests;
 use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::{Address, B256, U256};
+use bytes::Bytes;
 use nearhead_chain::{
     block::Block,
     trie::{NodeStore, State},
@@ -45,8 +50,9 @@ use crate::{
     budget::CallBudget,
     messages::{QueryError, Reply},
 };
+use access_lists::AccessLists;
 use recent_keys::RecentKeys;
-use single_flight::{SingleFlight, Wanted};
+use single_flight::{SingleFlight, Waiter, Wanted, WantedAccount};
 
 /// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
 /// during a read of a thousand accounts.
@@ -66,7 +72,7 @@ pub struct BlockRef {
 
 impl BlockRef {
     /// The block, if its state may be held.
-    fn of(block: &Block) -> Option<Self> {
+    pub(crate) fn of(block: &Block) -> Option<Self> {
         Some(Self {
             hash: block.hash,
             number: block.number(),
@@ -78,7 +84,8 @@ impl BlockRef {
 /// How the state is kept current while blocks arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateFollow {
-    /// With the changes that a node's tracer reports, else as [`Self::Proofs`].
+    /// With the changes in a block's access list, or those that a node's tracer reports, else as
+    /// [`Self::Proofs`].
     Auto,
     /// With proofs of the accounts that a block names, and of what was read last.
     Proofs,
@@ -101,6 +108,7 @@ struct Shared {
     standing: Arc<Standing>,
     fault_reports: mpsc::Sender<FaultReport>,
     single_flight: SingleFlight,
+    access_lists: AccessLists,
     counts: StateCounts,
     merges: MergeCounts,
     recent: RecentKeys,
@@ -141,6 +149,7 @@ impl StateSource {
                 standing,
                 fault_reports,
                 single_flight: SingleFlight::default(),
+                access_lists: AccessLists::default(),
                 counts: StateCounts::default(),
                 merges: MergeCounts::default(),
                 recent: RecentKeys::default(),
@@ -201,22 +210,13 @@ impl StateSource {
             {
                 let permit = permits.take(budget.share())?;
                 self.shared.recent.add(*address, slots);
-                let wanted = Wanted {
+                let wanted = WantedAccount {
                     state_root: block.state.root(),
                     address: *address,
                     slots: slots.clone(),
                     with_code,
                 };
-                let waiter = self.shared.single_flight.join(wanted, |wanted, end| {
-                    let (shared, block) = (Arc::clone(&self.shared), block.clone());
-                    self.shared.runtime.spawn(async move {
-                        let fetch = shared.fetch(&block, &wanted);
-                        let fetched = shared.panics.catch_async(fetch).await;
-                        let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
-                        // Sending fails only if no read waits any more.
-                        let _ = end.send(Some(fetched));
-                    })
-                });
+                let waiter = self.join(block, Wanted::Account(Arc::new(wanted)));
                 in_progress.spawn(async move {
                     let end = waiter.end().await;
                     drop(permit);
@@ -230,5 +230,43 @@ impl StateSource {
                 Some(Err(_)) => return Err(QueryError::Unavailable),
             }
         }
+    }
+
+    /// The access list with this hash, as JSON, if it is held.
+    pub(crate) fn held_access_list(&self, hash: &B256) -> Option<Bytes> {
+        self.shared.access_lists.get(hash)
+    }
+
+    /// The access list of a block, as JSON; `hash` is the one in its header. What is not held is
+    /// fetched, which takes a permit of all reads and one of the tenant's budget, and a call.
+    ///
+    /// # Errors
+    /// As [`Self::complete`].
+    pub(crate) async fn access_list(
+        &self,
+        permits: &FairPermits,
+        budget: &CallBudget,
+        block: &BlockRef,
+        hash: B256,
+    ) -> Reply<Bytes> {
+        budget.take_calls(1, Instant::now())?;
+        let _permit = permits.take(budget.share())?;
+        self.join(block, Wanted::AccessList(hash)).end().await?;
+        // It is not there any more if lists that were fetched at once fill all room.
+        self.held_access_list(&hash).ok_or(QueryError::Unavailable)
+    }
+
+    /// Joins the fetch of what is wanted, or begins one.
+    fn join(&self, block: &BlockRef, wanted: Wanted) -> Waiter {
+        self.shared.single_flight.join(wanted, |wanted, end| {
+            let (shared, block) = (Arc::clone(&self.shared), block.clone());
+            self.shared.runtime.spawn(async move {
+                let fetch = shared.fetch(&block, &wanted);
+                let fetched = shared.panics.catch_async(fetch).await;
+                let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
+                // Sending fails only if no read waits any more.
+                let _ = end.send(Some(fetched));
+            })
+        })
     }
 }

@@ -1,5 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
+use nearhead_actors::messages::QueryError;
+
 use super::*;
 
 #[track_caller]
@@ -102,6 +106,19 @@ fn a_state_that_no_upstream_has_is_an_error_of_its_own() {
         r#"{"code":-32000,"message":"state not available from the configured nodes"}"#,
     );
     assert_eq!(error.outcome(), Outcome::Refused);
+}
+
+#[test]
+fn an_access_list_that_is_not_there_is_none_or_pruned() {
+    let of = |error| RpcError::from_query(error, QuerySubject::Blocks);
+    check(
+        &of(QueryError::NoAccessList { number: 7 }),
+        r#"{"code":-32001,"message":"resource not found: the block is older than access lists (Amsterdam)"}"#,
+    );
+    check(
+        &of(QueryError::StateUnavailable),
+        r#"{"code":4444,"message":"pruned history unavailable"}"#,
+    );
 }
 
 #[test]

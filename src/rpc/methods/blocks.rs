@@ -6,8 +6,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use nearhead_actors::{
     messages::{
-        BlockAt, CountTransactions, CountUncles, FindBlock, FindBlockReceipts, FindReceipt,
-        FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
+        BlockAt, CountTransactions, CountUncles, FindAccessList, FindBlock, FindBlockReceipts,
+        FindReceipt, FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
     },
     read::ask,
 };
@@ -112,25 +112,30 @@ pub(crate) async fn get_block_receipts(
 ) -> MethodResult {
     let id = params.required(params::block_id)?;
     params.finish()?;
-    let at = match id {
-        BlockId::Number(number) => BlockAt::Number(number),
-        BlockId::Hash {
-            hash,
-            require_canonical,
-        } => {
-            let block = context.snapshot.by_hash(&hash);
-            if require_canonical && block.is_some_and(|block| !context.snapshot.is_canonical(block))
-            {
-                return Err(RpcError::NotCanonical);
-            }
-            BlockAt::Hash(hash)
-        }
-    };
+    let at = by_id(context, id)?;
     if is_pending(at) {
         return Ok(Json::NULL);
     }
     let snapshot = Arc::clone(&context.snapshot);
     found(ask(&context.worker.blocks, FindBlockReceipts { snapshot, at }).await)
+}
+
+pub(crate) async fn get_block_access_list(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> MethodResult {
+    let id = params.required(params::block_id)?;
+    params.finish()?;
+    let at = by_id(context, id)?;
+    if is_pending(at) {
+        return Ok(Json::NULL);
+    }
+    let find = FindAccessList {
+        snapshot: Arc::clone(&context.snapshot),
+        budget: context.key.tenant.call_budget.clone(),
+        at,
+    };
+    found(ask(&context.worker.blocks, find).await)
 }
 
 pub(crate) async fn get_uncle_by_block_hash_and_index(
@@ -221,6 +226,24 @@ async fn count_uncles(context: &RequestContext<'_>, at: BlockAt) -> MethodResult
     let snapshot = Arc::clone(&context.snapshot);
     let count = ask(&context.worker.blocks, CountUncles { snapshot, at }).await;
     found(count.map(|count| count.map(value::number)))
+}
+
+/// The block of an identifier, which may insist on a canonical one (EIP-1898).
+fn by_id(context: &RequestContext<'_>, id: BlockId) -> Result<BlockAt, RpcError> {
+    match id {
+        BlockId::Number(number) => Ok(BlockAt::Number(number)),
+        BlockId::Hash {
+            hash,
+            require_canonical,
+        } => {
+            let block = context.snapshot.by_hash(&hash);
+            if require_canonical && block.is_some_and(|block| !context.snapshot.is_canonical(block))
+            {
+                return Err(RpcError::NotCanonical);
+            }
+            Ok(BlockAt::Hash(hash))
+        }
+    }
 }
 
 fn by_hash(raw: &RawValue) -> Result<BlockAt, ParamError> {

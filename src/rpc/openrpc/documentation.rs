@@ -211,6 +211,13 @@ pub(super) static DOCUMENTATION: &[Documentation] = &[
     method("eth_getBalance",
         "Returns the balance of an account.",
         &[ADDRESS, AT], ("Balance", "Quantity"), OF_STATE),
+    method("eth_getBlockAccessList",
+        "Returns what a block read and changed, account by account (EIP-7928).",
+        &[Parameter::required("Block", "BlockId")], ("Block access list", "BlockAccessListOrNull"),
+        &[
+            Error::Limit, Error::AccessListPruned, Error::UnknownTag, Error::NotCanonical,
+            Error::NoAccessList,
+        ]),
     method("eth_getBlockByNumber",
         "Returns a block, with its transactions or their hashes.",
         &[BY_NUMBER, HYDRATED], BLOCK, OF_NUMBER),

@@ -34,6 +34,10 @@ pub(super) enum Error {
     UnknownTag,
     /// A block that was replaced.
     NotCanonical,
+    /// A block without an access list.
+    NoAccessList,
+    /// A block whose access list is not there.
+    AccessListPruned,
     /// State at a block that is not in the window.
     State,
     /// A block above the head, or fees after it that are not known.
@@ -64,7 +68,7 @@ pub(super) enum Error {
 
 impl Error {
     /// Every error.
-    pub(super) const ALL: [Self; 34] = [
+    pub(super) const ALL: [Self; 36] = [
         Self::Parameters,
         Self::Internal,
         Self::Unavailable,
@@ -77,6 +81,8 @@ impl Error {
         Self::Pruned,
         Self::UnknownTag,
         Self::NotCanonical,
+        Self::NoAccessList,
+        Self::AccessListPruned,
         Self::State,
         Self::AboveHead,
         Self::OtherFeeRules,
@@ -154,6 +160,14 @@ impl Error {
             Self::NotCanonical => (
                 RpcError::NotCanonical,
                 "the block was replaced, and requireCanonical is true",
+            ),
+            Self::NoAccessList => (
+                RpcError::NoAccessList,
+                "the block is older than access lists, which came with Amsterdam",
+            ),
+            Self::AccessListPruned => (
+                RpcError::PrunedHistory,
+                "the block is below the window or not fetched yet, or no node gives its access list",
             ),
             Self::State => (
                 RpcError::HeaderNotFound,

@@ -80,6 +80,8 @@ pub(super) fn components() -> Map<String, Value> {
         ("Receipt", receipt()),
         ("Receipts", list("Receipt")),
         ("RawReceipts", list("Data")),
+        ("AccountAccess", account_access()),
+        ("BlockAccessList", list("AccountAccess")),
         ("StorageProof", storage_proof()),
         ("AccountProof", account_proof()),
         ("StorageValues", storage_values()),
@@ -108,6 +110,7 @@ pub(super) fn components() -> Map<String, Value> {
             "Transaction",
             "Receipt",
             "Receipts",
+            "BlockAccessList",
             "Quantity",
             "ForkConfig",
         ]
@@ -202,6 +205,27 @@ fn call_access_list() -> Value {
         .and("accessList", list("AccessListItem"))
         .perhaps([("error", json!({"type": "string"}))])
         .object("access list of a call")
+}
+
+/// What a block did with an account (EIP-7928).
+fn account_access() -> Value {
+    let changes = |title: &str, value: (&str, &str)| {
+        let members = [("index", "Quantity"), value];
+        json!({"type": "array", "items": Members::none().with(members).object(title)})
+    };
+    let slot = Members::none()
+        .with([("key", "Hash")])
+        .and("changes", changes("storage change", ("value", "Hash")))
+        .object("changes of a slot");
+    let value = ("value", "Quantity");
+    Members::none()
+        .with([("address", "Address")])
+        .and("storageChanges", json!({"type": "array", "items": slot}))
+        .and("storageReads", list("Hash"))
+        .and("balanceChanges", changes("balance change", value))
+        .and("nonceChanges", changes("nonce change", value))
+        .and("codeChanges", changes("code change", ("code", "Data")))
+        .object("account access")
 }
 
 fn fee_history() -> Value {

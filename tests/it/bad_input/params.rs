@@ -146,6 +146,7 @@ const METHODS: &[Method] = &[
     method("eth_getBlockByNumber", &[NUMBER, BOOLEAN], 2),
     method("eth_getTransactionByHash", &[HASH], 1),
     method("eth_getTransactionByBlockHashAndIndex", &[HASH, INDEX], 2),
+    method("eth_getBlockAccessList", &[BLOCK_ID], 1),
     method("eth_getBlockReceipts", &[BLOCK_ID], 1),
     method("eth_getUncleByBlockNumberAndIndex", &[NUMBER, INDEX], 2),
     method("eth_getUncleCountByBlockHash", &[HASH], 1),
@@ -692,6 +693,7 @@ fn lenient() -> Vec<Row> {
         ),
         ("eth_getUncleCountByBlockHash", format!("[{unknown}]")),
         ("eth_getBlockTransactionCountByHash", format!("[{unknown}]")),
+        ("eth_getBlockAccessList", format!("[{unknown}]")),
         ("eth_getBlockReceipts", format!("[{unknown}]")),
         ("eth_getBlockByNumber", "[\"0x37\",false]".into()),
         (

@@ -3,6 +3,7 @@
 //!
 //! | file | what it tests |
 //! |---|---|
+//! | `access_lists` | access lists of blocks, true and false ones |
 //! | `amsterdam` | a chain that crosses from Osaka to Amsterdam |
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer equals the upstream's |
 //! | `conformance` | every method at every block of a growing chain |
@@ -32,6 +33,7 @@
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses;
 //! `held_state` waits for merges, and compares what is held.
 
+mod access_lists;
 mod amsterdam;
 mod announcements;
 mod classes;

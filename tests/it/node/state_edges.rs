@@ -1,14 +1,18 @@
-//! What changes an account in unusual ways, each in a block of a geth in dev mode: after the merge,
-//! every key is geth's, and none that changed is asked of it.
+//! What changes an account in unusual ways, each in a block of its own: after the merge, every key
+//! is geth's, and none that changed is asked of it. A tracer says what changed, or an access list.
 
-use std::{cell::Cell, collections::BTreeMap};
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use alloy_consensus::{TxEip1559, TxEip7702, TxLegacy};
 use alloy_eips::{
     eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, eip7702::Authorization,
 };
-use alloy_primitives::{Address, Bytes, TxKind, U256, address, hex, keccak256};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, hex, keccak256};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,20 +22,28 @@ use super::{
 };
 use crate::{
     harness::{Connection, check, json as parse, request, scratch, wait_until},
-    upstreams::{Geth, Wallet, quantity},
+    upstreams::{Geth, ListingGeth, Wallet, quantity},
 };
 
 /// An account without anything, which the genesis has nevertheless.
 const EMPTY: Address = address!("00000000000000000000000000000000000000e0");
 
 /// Gas that is enough for each of the transactions.
-const GAS: u64 = 1_000_000;
+const GAS: u64 = 3_000_000;
 /// What is paid for gas, in wei.
 const PRICE: u128 = 10_000_000_000;
 
-/// A geth in dev mode, which makes a block of each transaction, and nearhead behind it.
+/// What makes a block of each transaction.
+enum Miner {
+    /// A geth in dev mode; it runs until this is dropped.
+    Tracing { _geth: Geth },
+    /// One on a chain with access lists.
+    Listing(Box<ListingGeth>),
+}
+
+/// A geth, and nearhead behind it.
 struct Scene {
-    _geth: Geth,
+    miner: Miner,
     held: HeldState,
     rich: Wallet,
     nonce: Cell<u64>,
@@ -49,9 +61,19 @@ fn word(value: u64) -> [u8; 32] {
     U256::from(value).to_be_bytes()
 }
 
-/// Sends a transaction to geth, and returns its receipt.
-fn mine(theirs: &mut Connection, raw: &Bytes) -> Value {
-    let hash = theirs.result("eth_sendRawTransaction", &json!([raw]));
+impl Miner {
+    /// Makes a block of a transaction, and returns its receipt.
+    fn mine(&mut self, theirs: &mut Connection, raw: &Bytes) -> Value {
+        match self {
+            Self::Tracing { .. } => _ = theirs.result("eth_sendRawTransaction", &json!([raw])),
+            Self::Listing(geth) => _ = geth.make_block(std::slice::from_ref(raw)),
+        }
+        receipt(theirs, keccak256(raw))
+    }
+}
+
+/// The receipt of a transaction, once it is mined.
+fn receipt(theirs: &mut Connection, hash: B256) -> Value {
     let mut receipt = Value::Null;
     let call = request(1, "eth_getTransactionReceipt", &json!([hash])).to_string();
     wait_until("the transaction is mined", || {
@@ -62,17 +84,42 @@ fn mine(theirs: &mut Connection, raw: &Bytes) -> Value {
 }
 
 impl Scene {
-    fn start() -> Self {
-        let folder = scratch("state-edges");
+    /// Nearhead follows a geth in dev mode.
+    fn tracing() -> Self {
+        Self::start("state-edges-tracing", |folder, genesis| {
+            let geth = folder.join("geth");
+            let file = write(folder, genesis);
+            let geth = Geth::dev_at_genesis(&geth, &file, 0);
+            (
+                geth.connect(),
+                http(geth.address),
+                Miner::Tracing { _geth: geth },
+            )
+        })
+    }
+
+    /// Nearhead follows a chain whose blocks have access lists, the first one excepted.
+    fn listing() -> Self {
+        Self::start("state-edges-listing", |folder, mut genesis| {
+            let time = quantity(&genesis["timestamp"]);
+            let config = &mut genesis["config"];
+            config["amsterdamTime"] = json!(time + 13);
+            config["blobSchedule"]["amsterdam"] = config["blobSchedule"]["osaka"].clone();
+            let file = write(folder, genesis);
+            let geth = ListingGeth::at_genesis(&folder.join("geth"), &file, time);
+            let url = http(geth.proxy.address);
+            (geth.connect(), url, Miner::Listing(Box::new(geth)))
+        })
+    }
+
+    fn start(name: &str, miner: impl FnOnce(&Path, Value) -> (Connection, String, Miner)) -> Self {
+        let folder = scratch(name);
         let rich = Wallet::of(keccak256("rich"));
         let mut genesis = Geth::dev_genesis(&folder);
         genesis["alloc"][format!("{:x}", rich.address)] =
             json!({"balance": "0xffffffffffffffffffff"});
         genesis["alloc"][format!("{EMPTY:x}")] = json!({"balance": "0x0"});
-        let file = folder.join("genesis.json");
-        std::fs::write(&file, genesis.to_string()).unwrap();
-        let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 0);
-        let mut theirs = geth.connect();
+        let (mut theirs, url, mut miner) = miner(&folder, genesis);
         let chain_id = quantity(&theirs.result("eth_chainId", &json!([])));
         let first = TxLegacy {
             chain_id: Some(chain_id),
@@ -83,11 +130,11 @@ impl Scene {
             ..TxLegacy::default()
         };
         // Without a block, geth says that it is syncing.
-        mine(&mut theirs, &rich.sign(first));
-        let server = follow_with(&[http(geth.address)], &REPORTS_MERGES);
+        miner.mine(&mut theirs, &rich.sign(first));
+        let server = follow_with(&[url], &REPORTS_MERGES);
         let mut scene = Self {
             held: HeldState::of(server, theirs),
-            _geth: geth,
+            miner,
             rich,
             nonce: Cell::new(1),
             chain_id,
@@ -119,7 +166,7 @@ impl Scene {
     }
 
     fn send_raw(&mut self, raw: &Bytes) -> Value {
-        mine(&mut self.held.theirs, raw)
+        self.miner.mine(&mut self.held.theirs, raw)
     }
 
     /// The address of the next contract that the wallet makes.
@@ -160,9 +207,24 @@ impl Scene {
     }
 }
 
+/// Writes a genesis file.
+fn write(folder: &Path, genesis: Value) -> PathBuf {
+    let file = folder.join("genesis.json");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    file
+}
+
 #[test]
-fn unusual_changes_are_merged_as_geth_makes_them() {
-    let mut scene = Scene::start();
+fn unusual_changes_are_merged_as_geth_traces_them() {
+    check_unusual_changes(Scene::tracing(), "tracer");
+}
+
+#[test]
+fn unusual_changes_are_merged_as_access_lists_have_them() {
+    check_unusual_changes(Scene::listing(), "access_list");
+}
+
+fn check_unusual_changes(mut scene: Scene, source: &str) {
     let call = TxKind::Call;
     // SSTORE of the second word of the input at the slot that the first one is.
     let store = scene.deploy(&hex!("60203560003555"));
@@ -228,7 +290,7 @@ fn unusual_changes_are_merged_as_geth_makes_them() {
         chain_id: Some(scene.chain_id),
         gas_price: PRICE,
         gas_limit: 21_000,
-        to: call(Address::repeat_byte(0x22)),
+        to: call(Address::repeat_byte(0x11)),
         value: U256::from(1),
         ..TxLegacy::default()
     });
@@ -293,5 +355,6 @@ fn unusual_changes_are_merged_as_geth_makes_them() {
         scene.held.counted(&words)
     };
     check("whole merges", &merged(&["whole"]), &merged(&[]));
-    assert!(merged(&["tracer", "whole"]) > 40);
+    let source = format!("source=\"{source}\"");
+    assert!(merged(&[&source, "whole"]) > 40);
 }

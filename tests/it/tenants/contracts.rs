@@ -78,6 +78,7 @@ fn calls() -> Vec<(&'static str, Value, bool)> {
             json!([{LISTED.to_string(): [slot], OTHER.to_string(): []}]),
             false,
         ),
+        ("eth_getBlockAccessList", json!(["latest"]), false),
         ("eth_getBlockReceipts", json!(["latest"]), false),
         ("eth_getBlockReceipts", json!([]), false),
         ("eth_getBlockByHash", json!([HASH, true]), true),

@@ -82,7 +82,7 @@ impl Geth {
                 .args(["--port", "0", "--nodiscover", "--maxpeers", "0"])
                 .args(["--nat", "none", "--ipcdisable"])
                 .args(["--http", "--http.port", "0"])
-                .args(["--http.api", "eth,net,web3,debug"])
+                .args(["--http.api", "eth,net,web3,debug,testing"])
                 // The same port as HTTP: both are given 0.
                 .args(["--ws", "--ws.port", "0", "--ws.api", "eth,net,web3,debug"])
                 .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"])

@@ -6,6 +6,7 @@
 //! | `anvil_blocks` | tests that anvil's blocks are consistent |
 //! | `geth` | a geth driven over the engine API, or in its dev mode |
 //! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
+//! | `listing_geth` | a geth whose blocks the test makes, with their access lists |
 //! | `branches` | the blocks that are sent to it |
 //! | `wallet` | signs transactions of every type |
 //! | `lying_node` | a node before a real one, which names blocks that it has invented |
@@ -24,6 +25,7 @@ mod engine;
 mod geth;
 mod http;
 mod jwt;
+mod listing_geth;
 mod lying_node;
 mod payload;
 pub(crate) mod proxy;
@@ -36,6 +38,7 @@ pub(crate) use self::{
     branches::{Branches, of_files, steps},
     engine::{Engine, Forkchoice},
     geth::Geth,
+    listing_geth::ListingGeth,
     lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, InventedBlock, LyingNode},
     payload::Payload,
     tls::TlsFront,

@@ -22,6 +22,8 @@ pub enum AnswerKind {
     Proof,
     /// A code.
     Code,
+    /// A block access list.
+    AccessList,
 }
 
 impl fmt::Display for AnswerKind {
@@ -32,6 +34,7 @@ impl fmt::Display for AnswerKind {
             Self::Ommer(index) => write!(f, "ommer {index}"),
             Self::Proof => f.write_str("proof"),
             Self::Code => f.write_str("code"),
+            Self::AccessList => f.write_str("access list"),
         }
     }
 }
@@ -163,6 +166,14 @@ pub enum UpstreamFault {
         /// keccak256 of the answered code.
         found: B256,
     },
+    /// An access list does not have the hash in its block's header (EIP-7928).
+    #[error("access list: expected hash {expected}, found {found}")]
+    AccessListHash {
+        /// The header's hash.
+        expected: B256,
+        /// keccak256 of the RLP of the answered list.
+        found: B256,
+    },
 }
 
 crate::reasons! {
@@ -196,6 +207,7 @@ crate::reasons! {
     ProofMember = "proof_member", "a member of a proof is not what the proof proves";
     Proof = "proof", "a proof does not lead to the state root";
     CodeHash = "code_hash", "contract code does not have the hash of its account";
+    AccessListHash = "access_list_hash", "an access list does not have the hash in its header";
 }
 
 impl Check {
@@ -218,7 +230,10 @@ impl UpstreamFault {
                 (Flaw::Differs { .. }, AnswerKind::Block) => Check::BlockMember,
                 (Flaw::Differs { .. }, AnswerKind::Receipts) => Check::ReceiptMember,
                 (Flaw::Differs { .. }, AnswerKind::Ommer(_)) => Check::OmmerMember,
-                (Flaw::Differs { .. }, AnswerKind::Proof | AnswerKind::Code) => Check::ProofMember,
+                (
+                    Flaw::Differs { .. },
+                    AnswerKind::Proof | AnswerKind::Code | AnswerKind::AccessList,
+                ) => Check::ProofMember,
             },
             Self::TransactionType { .. } => Check::TransactionType,
             Self::BlockHash { .. } => Check::BlockHash,
@@ -228,6 +243,7 @@ impl UpstreamFault {
             Self::BlobGasPrice { .. } => Check::BlobGasPrice,
             Self::Proof(_) => Check::Proof,
             Self::CodeHash { .. } => Check::CodeHash,
+            Self::AccessListHash { .. } => Check::AccessListHash,
         }
     }
 
@@ -310,6 +326,12 @@ impl MemberError {
         };
         UpstreamFault::Member { answer, path, flaw }
     }
+}
+
+/// An answer that is not JSON of its kind, with the parser's message.
+pub(crate) fn malformed(answer: AnswerKind, error: &dyn fmt::Display) -> UpstreamFault {
+    let error = cut(&error.to_string());
+    UpstreamFault::Malformed { answer, error }
 }
 
 /// Cuts an upstream's text to what a message repeats.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use super::fault::{AnswerKind, UpstreamFault, cut};
+use super::fault::{AnswerKind, UpstreamFault, malformed};
 
 /// Most bytes of an answer: the receipts of a block of 100 million gas with nothing but empty
 /// logs, of 375 gas and some 480 bytes of JSON each.
@@ -41,10 +41,7 @@ pub(crate) fn parse(answer: AnswerKind, json: &[u8]) -> Result<Value<'_>, Upstre
         items: Vec::new(),
         members: Vec::new(),
     };
-    let malformed = |error: &dyn Display| UpstreamFault::Malformed {
-        answer,
-        error: cut(&error.to_string()),
-    };
+    let malformed = |error: &dyn Display| malformed(answer, error);
     // UTF-8 is checked once for the whole answer, not for each text.
     let json = str::from_utf8(json).map_err(|error| malformed(&error))?;
     let mut deserializer = serde_json::Deserializer::from_str(json);

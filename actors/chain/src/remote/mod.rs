@@ -38,4 +38,5 @@ pub use proof::{verify_code, verify_proof};
 pub use stated::{StatedBlock, StatedHeader, StatedReceipts};
 pub use verifier::{BlockAnswers, RequestedBlock, Verified, VerifiedBody, Verifier};
 
+pub(crate) use fault::malformed;
 pub(crate) use stated::read_withdrawals;

@@ -15,6 +15,10 @@ pub(super) const OMMER: usize = 64 << 10;
 /// Longest code: half a megabyte in hex, some twenty times what Ethereum allows.
 pub(super) const CODE: usize = 1 << 20;
 
+/// Longest access list. Nothing in it takes more bytes for its gas than an account that is only
+/// named: 165 for 2,000 gas (EIP-7928). So there is room for the list of 200 million gas.
+pub(super) const ACCESS_LIST: usize = 16 << 20;
+
 /// Longest trace of a block's changes: 100 bytes for each of 160,000 slots.
 pub(super) const TRACE: usize = 16 << 20;
 

@@ -345,6 +345,15 @@ impl UpstreamClient {
             .await
     }
 
+    /// The access list of this block (EIP-7928).
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn access_list(&self, block: B256) -> Result<Box<RawValue>, CallError> {
+        let (method, max) = (OptionalMethod::AccessList, answer_bytes::ACCESS_LIST);
+        self.call_optional(method, (block,), max).await
+    }
+
     /// A witness of the block with this number: nodes of the state before it. `None` from a version
     /// that must not be asked for one.
     ///

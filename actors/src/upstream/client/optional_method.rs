@@ -14,6 +14,8 @@ pub(crate) enum OptionalMethod {
     Proof,
     /// eth_getCode.
     Code,
+    /// eth_getBlockAccessList.
+    AccessList,
     /// debug_traceBlockByHash, with the prestate tracer.
     Trace,
     /// debug_executionWitness.
@@ -23,10 +25,11 @@ pub(crate) enum OptionalMethod {
 }
 
 impl OptionalMethod {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::BlockReceipts,
         Self::Proof,
         Self::Code,
+        Self::AccessList,
         Self::Trace,
         Self::Witness,
         Self::Batch,
@@ -38,6 +41,7 @@ impl OptionalMethod {
             Self::BlockReceipts => "eth_getBlockReceipts",
             Self::Proof => "eth_getProof",
             Self::Code => "eth_getCode",
+            Self::AccessList => "eth_getBlockAccessList",
             Self::Trace => "debug_traceBlockByHash",
             Self::Witness => "debug_executionWitness",
             Self::Batch => "batches",
@@ -50,6 +54,7 @@ impl OptionalMethod {
             Self::BlockReceipts => "receipts are fetched one by one",
             Self::Proof => "it is not asked for proofs",
             Self::Code => "it is not asked for code",
+            Self::AccessList => "it is not asked for access lists",
             Self::Trace => "state is followed with more proofs",
             Self::Witness => "state is followed with more proofs",
             Self::Batch => "proofs are asked for one by one",

@@ -1,13 +1,20 @@
-//! The fetch of one account's state, from one upstream after another.
+//! The fetch of one account's state, or of an access list, from one upstream after another.
 
 use std::{sync::Arc, time::Instant};
 
 use alloy_primitives::B256;
 use alloy_trie::TrieAccount;
-use nearhead_chain::remote::{UpstreamFault, verify_code, verify_proof};
+use nearhead_chain::{
+    changes::AccessList,
+    remote::{UpstreamFault, verify_code, verify_proof},
+};
 use tokio::task::JoinError;
 
-use super::{BlockRef, Shared, counts::CallEnd, single_flight::Wanted};
+use super::{
+    BlockRef, Shared,
+    counts::CallEnd,
+    single_flight::{Wanted, WantedAccount},
+};
 use crate::{
     messages::{QueryError, Reply},
     upstream::{
@@ -38,8 +45,8 @@ pub(super) enum Retry {
 }
 
 impl Shared {
-    /// Asks one upstream after another until one gives the state.
-    pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Arc<Wanted>) -> Reply<()> {
+    /// Asks one upstream after another until one gives what is wanted.
+    pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
         let order = self.standing.order(Instant::now());
         let mut retry = match order.is_limited {
             true => Retry::Soon,
@@ -65,8 +72,12 @@ impl Shared {
         &self,
         id: UpstreamId,
         block: &BlockRef,
-        wanted: &Arc<Wanted>,
+        wanted: &Wanted,
     ) -> Result<(), StateFetchError> {
+        let wanted = match wanted {
+            Wanted::Account(wanted) => wanted,
+            Wanted::AccessList(hash) => return self.fetch_access_list(id, block, *hash).await,
+        };
         // The account is often resident when its code is not.
         let known = match wanted.with_code {
             true => block.state.account(&wanted.address).ok(),
@@ -88,7 +99,7 @@ impl Shared {
         &self,
         id: UpstreamId,
         block: &BlockRef,
-        wanted: &Arc<Wanted>,
+        wanted: &Arc<WantedAccount>,
     ) -> Result<Option<TrieAccount>, StateFetchError> {
         // All 32 bytes: some upstreams refuse shorter keys.
         let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
@@ -109,7 +120,7 @@ impl Shared {
         &self,
         id: UpstreamId,
         block: &BlockRef,
-        wanted: &Wanted,
+        wanted: &WantedAccount,
         code_hash: B256,
     ) -> Result<(), StateFetchError> {
         if block.state.code(&code_hash).is_ok() {
@@ -126,6 +137,21 @@ impl Shared {
             Ok(())
         })
         .await
+    }
+
+    async fn fetch_access_list(
+        &self,
+        id: UpstreamId,
+        block: &BlockRef,
+        hash: B256,
+    ) -> Result<(), StateFetchError> {
+        let client = self.having(id, OptionalMethod::AccessList)?;
+        let json = client.access_list(block.hash).await;
+        let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
+        let verify = move || Ok(AccessList::verify(json.get().as_bytes(), hash)?.json());
+        let list = self.check(verify).await?;
+        self.access_lists.insert(hash, list);
+        Ok(())
     }
 
     /// The client of an upstream that is not known to lack a method.

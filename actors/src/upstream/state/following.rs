@@ -67,12 +67,11 @@ impl StateFollower {
             // Before anything can fail: no block is tried twice.
             self.remember(block.hash);
             let budget = self.block_time() / 2;
-            let merging = self
-                .shared
-                .merge(self.follow, step, Instant::now() + budget);
-            let (from, end) = time::timeout(budget, merging)
-                .await
-                .unwrap_or((self.usual_source(), MergeEnd::Late));
+            let until = Instant::now() + budget;
+            let mut from = ChangesFrom::Keys;
+            let merging = self.shared.merge(self.follow, step, until, &mut from);
+            let end = time::timeout(budget, merging).await;
+            let end = end.unwrap_or(MergeEnd::Late);
             self.shared.merges.count(from, end);
             let is_head = self
                 .link
@@ -120,15 +119,6 @@ impl StateFollower {
             block_time.learn(of(older), of(newer));
         }
         block_time.get()
-    }
-
-    /// The source of changes that was not heard in time.
-    const fn usual_source(&self) -> ChangesFrom {
-        match self.follow {
-            StateFollow::Auto => ChangesFrom::Tracer,
-            StateFollow::Witness => ChangesFrom::Witness,
-            StateFollow::Proofs | StateFollow::Off => ChangesFrom::Keys,
-        }
     }
 }
 

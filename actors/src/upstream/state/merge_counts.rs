@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where the changes of a block came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangesFrom {
+    /// The block's access list.
+    AccessList,
     /// The prestate tracer of a node.
     Tracer,
-    /// That tracer, and a witness of the state before the block.
+    /// One of these, and a witness of the state before the block.
     Witness,
     /// The block itself, which names keys without values.
     Keys,
@@ -37,10 +39,11 @@ pub struct MergeCounts {
 }
 
 impl ChangesFrom {
-    const ALL: [Self; 3] = [Self::Tracer, Self::Witness, Self::Keys];
+    const ALL: [Self; 4] = [Self::AccessList, Self::Tracer, Self::Witness, Self::Keys];
 
     const fn label(self) -> &'static str {
         match self {
+            Self::AccessList => "access_list",
             Self::Tracer => "tracer",
             Self::Witness => "witness",
             Self::Keys => "keys",

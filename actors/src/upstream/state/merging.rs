@@ -7,7 +7,6 @@ use alloy_primitives::B256;
 use futures_util::future::try_join_all;
 use nearhead_chain::{
     block::Block,
-    changes::{TraceError, add_operations, touched, traced, witness_nodes},
     remote::{UpstreamFault, verify_proof},
     trie::{Merge, Merged, State, StateChanges, TrieError, WantedProof},
 };
@@ -43,7 +42,7 @@ pub(super) struct Step<'b> {
 }
 
 /// What a merge may still ask for.
-struct Allowance {
+pub(super) struct Allowance {
     items: usize,
     bytes: usize,
     /// When its time is over.
@@ -52,11 +51,16 @@ struct Allowance {
 
 impl Allowance {
     /// A client whose calls end in time, so that none is given up behind its back.
-    fn client(&self, client: &UpstreamClient) -> UpstreamClient {
+    pub(super) fn client(&self, client: &UpstreamClient) -> UpstreamClient {
         client.within(self.until.saturating_duration_since(Instant::now()))
     }
 
-    fn take_bytes(&mut self, shared: &Shared, json: &RawValue) {
+    /// The same for the first calls of a merge: half of the time is for the proofs.
+    pub(super) fn first(&self, client: &UpstreamClient) -> UpstreamClient {
+        client.within(self.until.saturating_duration_since(Instant::now()) / 2)
+    }
+
+    pub(super) fn take_bytes(&mut self, shared: &Shared, json: &RawValue) {
         let bytes = json.get().len();
         shared.merges.count_bytes(bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -65,31 +69,31 @@ impl Allowance {
 
 impl Shared {
     /// Merges a block, with the changes that one node reports. The next node is asked if one fails.
+    /// `from` is set to their source before it is asked.
     pub(super) async fn merge(
         &self,
         follow: StateFollow,
         step: Step<'_>,
         until: Instant,
-    ) -> (ChangesFrom, MergeEnd) {
-        let mut from = ChangesFrom::Keys;
+        from: &mut ChangesFrom,
+    ) -> MergeEnd {
         let block = BlockRef::of(step.block);
         let (Some(block), Some(before)) = (block, &step.parent.state) else {
-            return (from, MergeEnd::Failed);
+            return MergeEnd::Failed;
         };
         let mut allowance = Allowance {
             items: ITEMS_MAX,
             bytes: BYTES_MAX,
             until,
         };
-        for id in self.merge_order(follow) {
+        for id in self.merge_order(follow, step.block) {
             let merged = async {
-                let changes;
-                (from, changes) = self.changes(id, follow, step, &mut allowance).await?;
+                let changes = self.changes(id, follow, step, &mut allowance, from).await?;
                 self.merge_changes(id, &block, before, changes, &mut allowance)
                     .await
             };
             match merged.await {
-                Ok(end) => return (from, end),
+                Ok(end) => return end,
                 // A node that limits merges still has to give what reads lack.
                 Err(StateFetchError::Call(CallError::RateLimited { .. } | CallError::Busy)) => {
                     self.upstreams[id].limits_merges.record(Instant::now());
@@ -97,123 +101,24 @@ impl Shared {
                 Err(error) => _ = self.report(id, &block, &error),
             }
         }
-        (from, MergeEnd::Failed)
+        MergeEnd::Failed
     }
 
-    /// The nodes to ask, those with a tracer first; without those that limit merges.
-    fn merge_order(&self, follow: StateFollow) -> Vec<UpstreamId> {
+    /// The nodes to ask, those with the best source of changes first; without those that limit
+    /// merges.
+    pub(super) fn merge_order(&self, follow: StateFollow, block: &Block) -> Vec<UpstreamId> {
         let now = Instant::now();
         let mut order = self.standing.order(now).upstreams;
         order.retain(|id| !self.upstreams[*id].limits_merges.is_known(now));
         if follow != StateFollow::Proofs {
-            order.sort_by_key(|id| self.upstreams[*id].client.lacks(OptionalMethod::Trace));
+            let has_list = block.header.block_access_list_hash.is_some();
+            order.sort_by_key(|id| {
+                let client = &self.upstreams[*id].client;
+                let lacks_list = !has_list || client.lacks(OptionalMethod::AccessList);
+                (lacks_list, client.lacks(OptionalMethod::Trace))
+            });
         }
         order
-    }
-
-    /// What the block changed: as the node's tracer reports it, or the keys that the block names.
-    async fn changes(
-        &self,
-        id: UpstreamId,
-        follow: StateFollow,
-        step: Step<'_>,
-        allowance: &mut Allowance,
-    ) -> Result<(ChangesFrom, StateChanges), StateFetchError> {
-        let client = &self.upstreams[id].client;
-        let traces = matches!(follow, StateFollow::Auto | StateFollow::Witness);
-        if traces && let Some(changes) = self.traced(client, step, allowance).await? {
-            let mut from = ChangesFrom::Tracer;
-            if follow == StateFollow::Witness && self.take_witness(client, step, allowance).await? {
-                from = ChangesFrom::Witness;
-            }
-            return Ok((from, changes));
-        }
-        let (parent, block) = (Arc::clone(step.parent), Arc::clone(step.block));
-        let mut changes = self
-            .on_verifier_thread(move || match &parent.state {
-                Some(before) => touched(&block, before),
-                None => StateChanges::default(),
-            })
-            .await?;
-        self.recent.add_to(&mut changes);
-        Ok((ChangesFrom::Keys, changes))
-    }
-
-    /// The changes that the node's tracer reports; `None` if it does not.
-    async fn traced(
-        &self,
-        client: &UpstreamClient,
-        step: Step<'_>,
-        allowance: &mut Allowance,
-    ) -> Result<Option<StateChanges>, StateFetchError> {
-        if client.lacks(OptionalMethod::Trace) {
-            return Ok(None);
-        }
-        self.merges.count_request();
-        // Half of the time is for proofs.
-        let left = allowance.until.saturating_duration_since(Instant::now());
-        let json = match client.within(left / 2).trace(step.block.hash).await {
-            Ok(json) => json,
-            Err(error) => return without(client, OptionalMethod::Trace, error),
-        };
-        allowance.take_bytes(self, &json);
-        let (parent, block) = (Arc::clone(step.parent), Arc::clone(step.block));
-        let read = move || {
-            let transactions = block.transaction_hashes.len();
-            let mut changes = traced(json.get().as_bytes(), transactions)?;
-            if let Some(before) = &parent.state {
-                add_operations(&mut changes, &block, before);
-            }
-            Ok::<_, TraceError>(changes)
-        };
-        match self.on_verifier_thread(read).await? {
-            Ok(changes) => Ok(Some(changes)),
-            Err(error) => {
-                // Some clients have another tracer under this name.
-                if !matches!(error, TraceError::Count { .. }) {
-                    client.record_missing(OptionalMethod::Trace);
-                }
-                let number = step.block.number();
-                tracing::debug!(node = %client.endpoint(), number, %error, "the trace is not used");
-                Ok(None)
-            }
-        }
-    }
-
-    /// Adds the nodes of the state before the block that the node's witness holds, so that the
-    /// changes can be computed. Returns whether there is one.
-    async fn take_witness(
-        &self,
-        client: &UpstreamClient,
-        step: Step<'_>,
-        allowance: &mut Allowance,
-    ) -> Result<bool, StateFetchError> {
-        if client.lacks(OptionalMethod::Witness) {
-            return Ok(false);
-        }
-        self.merges.count_request();
-        let json = match allowance.client(client).witness(step.block.number()).await {
-            Ok(Some(json)) => json,
-            Ok(None) => return Ok(false),
-            Err(error) => {
-                return Ok(without::<()>(client, OptionalMethod::Witness, error)?.is_some());
-            }
-        };
-        allowance.take_bytes(self, &json);
-        let before = step.parent.state.clone();
-        let insert = move || {
-            let nodes = witness_nodes(json.get().as_bytes())?;
-            if let Some(before) = before {
-                before.store().insert_nodes(nodes);
-            }
-            Ok::<_, serde_json::Error>(())
-        };
-        let inserted = self.on_verifier_thread(insert).await?;
-        if let Err(error) = &inserted {
-            let number = step.block.number();
-            tracing::debug!(node = %client.endpoint(), number, %error, "the witness is not used");
-        }
-        Ok(inserted.is_ok())
     }
 
     /// Merges changes into the state after the block.
@@ -367,28 +272,6 @@ fn batches(wanted: Vec<WantedProof>, items_max: usize) -> (Vec<Vec<WantedProof>>
         in_batch += count;
     }
     (batches, items)
-}
-
-/// What becomes of a merge if a method that it can do without fails: a node that is busy, limits
-/// our calls or is gone is not asked further, any other one is asked for proofs.
-fn without<T>(
-    client: &UpstreamClient,
-    method: OptionalMethod,
-    error: CallError,
-) -> Result<Option<T>, StateFetchError> {
-    match error {
-        CallError::Busy | CallError::RateLimited { .. } | CallError::Connection(_) => {
-            Err(error.into())
-        }
-        error => {
-            tracing::debug!(node = %client.endpoint(), ?method, %error, "not given");
-            // It may have the next block. Other errors are not provoked again at every block.
-            if error != CallError::NotFound {
-                client.record_missing(method);
-            }
-            Ok(None)
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One fetch for all reads that need the same state at the same time.
+//! One fetch for all reads that need the same state, or the same access list, at the same time.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,9 +11,18 @@ use tokio::{
 
 use crate::messages::{QueryError, Reply};
 
-/// The state that one fetch gets; fetches of equal values are shared.
+/// What one fetch gets; fetches of equal values are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Wanted {
+pub(super) enum Wanted {
+    /// A part of the state.
+    Account(Arc<WantedAccount>),
+    /// The access list with this hash.
+    AccessList(B256),
+}
+
+/// An account, slots of it, and its code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct WantedAccount {
     pub(super) state_root: B256,
     pub(super) address: Address,
     pub(super) slots: Vec<U256>,
@@ -31,7 +40,7 @@ pub(super) struct SingleFlight {
 
 #[derive(Debug, Default)]
 struct InProgress {
-    flights: HashMap<Arc<Wanted>, Flight>,
+    flights: HashMap<Wanted, Flight>,
     begun: u64,
 }
 
@@ -49,20 +58,19 @@ struct Flight {
 #[derive(Debug)]
 pub(super) struct Waiter {
     flights: SingleFlight,
-    wanted: Arc<Wanted>,
+    wanted: Wanted,
     number: u64,
     end: watch::Receiver<End>,
 }
 
 impl SingleFlight {
-    /// Joins the fetch of this state, or begins one. `begin` spawns its task, which sends the
+    /// Joins the fetch of this, or begins one. `begin` spawns its task, which sends the
     /// result.
     pub(super) fn join(
         &self,
         wanted: Wanted,
-        begin: impl FnOnce(Arc<Wanted>, watch::Sender<End>) -> JoinHandle<()>,
+        begin: impl FnOnce(Wanted, watch::Sender<End>) -> JoinHandle<()>,
     ) -> Waiter {
-        let wanted = Arc::new(wanted);
         let mut in_progress = self.in_progress.lock();
         if let Some(flight) = in_progress.flights.get_mut(&wanted)
             && flight.is_in_progress()
@@ -78,9 +86,9 @@ impl SingleFlight {
             number,
             waiting: 1,
             end: end.clone(),
-            task: begin(Arc::clone(&wanted), sender).abort_handle(),
+            task: begin(wanted.clone(), sender).abort_handle(),
         };
-        in_progress.flights.insert(Arc::clone(&wanted), flight);
+        in_progress.flights.insert(wanted.clone(), flight);
         self.waiter(wanted, number, end)
     }
 
@@ -101,7 +109,7 @@ impl SingleFlight {
             .sum()
     }
 
-    fn waiter(&self, wanted: Arc<Wanted>, number: u64, end: watch::Receiver<End>) -> Waiter {
+    fn waiter(&self, wanted: Wanted, number: u64, end: watch::Receiver<End>) -> Waiter {
         Waiter {
             flights: self.clone(),
             wanted,

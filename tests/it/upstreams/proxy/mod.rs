@@ -106,6 +106,11 @@ impl Proxy {
         self.state.forward_to(upstreams);
     }
 
+    /// Answers calls of this method with this first parameter, in place of the upstream.
+    pub(crate) fn answer(&self, method: &str, first: &str, result: Value) {
+        self.state.answer(method, first, result);
+    }
+
     /// Sets the faults from now on, and resets the count of [`Self::applied`].
     pub(crate) fn fail(&self, faults: Vec<Fault>) {
         self.state.set(faults);

@@ -24,6 +24,8 @@ struct Inner {
     /// Counts forwarded requests, to take the upstreams in turn.
     turn: usize,
     faults: Vec<Fault>,
+    /// Results by method and first parameter.
+    results: BTreeMap<(String, String), Value>,
     /// Counts changes of the faults.
     version: u64,
     calls: BTreeMap<String, usize>,
@@ -59,6 +61,8 @@ impl Drop for OpenConnection<'_> {
 pub(super) struct Call {
     id: Value,
     method: String,
+    /// The first parameter, if it is text.
+    first: Option<String>,
 }
 
 impl State {
@@ -82,6 +86,11 @@ impl State {
         inner.version += 1;
         inner.applied = 0;
         self.changed.notify_all();
+    }
+
+    pub(super) fn answer(&self, method: &str, first: &str, result: Value) {
+        let call = (method.to_owned(), first.to_owned());
+        self.inner.lock().unwrap().results.insert(call, result);
     }
 
     pub(super) fn calls(&self, method: &str) -> usize {
@@ -137,6 +146,7 @@ impl State {
         let calls = items.into_iter().filter_map(|mut item| {
             Some(Call {
                 method: item["method"].as_str()?.to_owned(),
+                first: item["params"][0].as_str().map(str::to_owned),
                 id: item["id"].take(),
             })
         });
@@ -233,10 +243,11 @@ impl State {
         seconds
     }
 
-    /// Applies the faults to the upstream's answer to these calls; `None` if it stays unchanged.
+    /// Gives the results that are known, and applies the faults to the upstream's answer to these
+    /// calls; `None` if it stays unchanged.
     pub(super) fn falsify(&self, calls: &[Call], message: &[u8]) -> Option<Vec<u8>> {
         let mut inner = self.inner.lock().unwrap();
-        if inner.faults.is_empty() {
+        if inner.faults.is_empty() && inner.results.is_empty() {
             return None;
         }
         let mut message: Value = serde_json::from_slice(message).ok()?;
@@ -244,14 +255,18 @@ impl State {
             Value::Array(answers) => answers.as_mut_slice(),
             single => std::slice::from_mut(single),
         };
-        let mut applied = 0;
+        let (mut known, mut applied) = (false, 0);
         for answer in answers {
+            if let Some(result) = inner.known_result(calls, answer) {
+                *answer = json!({"jsonrpc": "2.0", "id": answer["id"], "result": result});
+                known = true;
+            }
             for fault in &inner.faults {
                 applied += usize::from(apply_fault(answer, calls, fault));
             }
         }
         inner.applied += applied;
-        (applied > 0).then(|| message.to_string().into_bytes())
+        (known || applied > 0).then(|| message.to_string().into_bytes())
     }
 }
 
@@ -259,6 +274,13 @@ impl Inner {
     fn is_black_hole(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault, Fault::BlackHole))
+    }
+
+    /// The result that the test gives for the call of this answer.
+    fn known_result(&self, calls: &[Call], answer: &Value) -> Option<Value> {
+        let call = calls.iter().find(|call| call.id == answer["id"])?;
+        let key = (call.method.clone(), call.first.clone()?);
+        self.results.get(&key).cloned()
     }
 
     fn is_stalled(&self, method: &str) -> bool {

@@ -19,7 +19,7 @@ use crate::upstream::{
 };
 
 /// Slots of account 3 that change: one gets another value, one is deleted, one is new.
-const CHANGED_SLOTS: [(u64, u64); 3] = [(1, 77), (2, 0), (90, 5)];
+pub(super) const CHANGED_SLOTS: [(u64, u64); 3] = [(1, 77), (2, 0), (90, 5)];
 
 /// What the block changes: the slots of account 3, the balance of account 4, and a new account.
 static UPDATE: LazyLock<StateUpdate> = LazyLock::new(|| {
@@ -54,15 +54,16 @@ static UPDATE: LazyLock<StateUpdate> = LazyLock::new(|| {
     }
 });
 
-static AFTER: LazyLock<Arc<State>> = LazyLock::new(|| FULL.commit(FULL.update(&UPDATE).unwrap()));
+pub(super) static AFTER: LazyLock<Arc<State>> =
+    LazyLock::new(|| FULL.commit(FULL.update(&UPDATE).unwrap()));
 
 /// The block before, and the block: of their states only the roots are held.
-fn blocks(store: &Arc<NodeStore>) -> [Arc<Block>; 2] {
+fn blocks(store: &Arc<NodeStore>, access_list_hash: Option<B256>) -> [Arc<Block>; 2] {
     let block = |block: Arc<Block>, state: &State| {
-        Arc::new(Block {
-            state: Some(State::hold(store, state.root())),
-            ..(*block).clone()
-        })
+        let mut block = (*block).clone();
+        block.state = Some(State::hold(store, state.root()));
+        block.header.block_access_list_hash = access_list_hash;
+        Arc::new(block)
     };
     let recipe = TestBlock {
         transactions: vec![(1, Vec::new())],
@@ -99,7 +100,7 @@ fn trace() -> Value {
 }
 
 /// The answer of an upstream that has the state after the block, and a tracer.
-fn honest(call: &RecordedCall) -> UpstreamReply {
+pub(super) fn honest(call: &RecordedCall) -> UpstreamReply {
     match call.method.as_str() {
         "debug_traceBlockByHash" => {
             assert_eq!(call.params[1]["tracerConfig"]["diffMode"], true);
@@ -190,6 +191,14 @@ fn with_false_values(call: &RecordedCall) -> UpstreamReply {
     telling(call, &trace)
 }
 
+/// JSON that is larger than any list, trace or witness.
+fn too_large(call: &RecordedCall) -> UpstreamReply {
+    match call.method.as_str() {
+        "eth_getProof" | "web3_clientVersion" => honest(call),
+        _ => UpstreamReply::Result(format!("[{}]", " ".repeat(17 << 20))),
+    }
+}
+
 fn with_another_proof(call: &RecordedCall) -> UpstreamReply {
     match call.method.as_str() {
         "eth_getProof" => {
@@ -228,61 +237,90 @@ fn refusing_batches(call: &RecordedCall, status: u16, body: &str) -> UpstreamRep
 }
 
 /// A merge of the block, with what was held before it.
-struct Outcome {
-    end: (ChangesFrom, MergeEnd),
-    source: StateSource,
-    after: Arc<State>,
-    fault_reports: mpsc::Receiver<FaultReport>,
-    upstreams: Vec<Arc<Script>>,
+pub(super) struct Outcome {
+    pub(super) end: (ChangesFrom, MergeEnd),
+    pub(super) source: StateSource,
+    blocks: [Arc<Block>; 2],
+    pub(super) fault_reports: mpsc::Receiver<FaultReport>,
+    pub(super) upstreams: Vec<Arc<Script>>,
+}
+
+/// What a merge begins with.
+pub(super) struct Merging<'a> {
+    pub(super) follow: StateFollow,
+    pub(super) respond: &'a [Respond],
+    /// Accounts and slots that are held before.
+    pub(super) held: &'a [(u64, &'a [u64])],
+    pub(super) access_list_hash: Option<B256>,
 }
 
 async fn merge(follow: StateFollow, respond: &[Respond], held: &[(u64, &[u64])]) -> Outcome {
-    let store = NodeStore::bounded(1 << 30);
-    let scene = Scene::over(&store, respond).await;
-    let [parent, block] = blocks(&store);
-    for (number, slots) in held {
-        let slots: Vec<U256> = slots.iter().copied().map(U256::from).collect();
-        store.insert_proof(&FULL.prove(&address(*number), &slots).unwrap());
-    }
-    let step = Step {
-        parent: &parent,
-        block: &block,
+    let merging = Merging {
+        follow,
+        respond,
+        held,
+        access_list_hash: None,
     };
-    let end = scene
-        .source
-        .shared
-        .merge(follow, step, Instant::now() + Duration::from_secs(60))
-        .await;
-    Outcome {
-        end,
-        after: Arc::clone(block.state.as_ref().unwrap()),
-        source: scene.source,
-        fault_reports: scene.fault_reports,
-        upstreams: scene.upstreams,
+    merging.merge().await
+}
+
+impl Merging<'_> {
+    pub(super) async fn merge(self) -> Outcome {
+        let store = NodeStore::bounded(1 << 30);
+        let scene = Scene::over(&store, self.respond).await;
+        let [parent, block] = blocks(&store, self.access_list_hash);
+        for (number, slots) in self.held {
+            let slots: Vec<U256> = slots.iter().copied().map(U256::from).collect();
+            store.insert_proof(&FULL.prove(&address(*number), &slots).unwrap());
+        }
+        let step = Step {
+            parent: &parent,
+            block: &block,
+        };
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut from = ChangesFrom::Keys;
+        let merge = scene
+            .source
+            .shared
+            .merge(self.follow, step, until, &mut from);
+        let end = merge.await;
+        Outcome {
+            end: (from, end),
+            blocks: [parent, block],
+            source: scene.source,
+            fault_reports: scene.fault_reports,
+            upstreams: scene.upstreams,
+        }
     }
 }
 
 impl Outcome {
+    pub(super) fn step(&self) -> Step<'_> {
+        let [parent, block] = &self.blocks;
+        Step { parent, block }
+    }
+
     /// Asserts that these slots can be read, and are as after the block.
-    fn check_held(&self, number: u64, slots: &[u64]) {
+    pub(super) fn check_held(&self, number: u64, slots: &[u64]) {
         let address = address(number);
-        let account = self.after.account(&address).unwrap();
+        let after = self.blocks[1].state.as_ref().unwrap();
+        let account = after.account(&address).unwrap();
         assert_eq!(account, AFTER.account(&address).unwrap(), "{number}");
         for slot in slots.iter().copied().map(U256::from) {
-            let value = self.after.storage(&address, slot).unwrap();
+            let value = after.storage(&address, slot).unwrap();
             assert_eq!(value, AFTER.storage(&address, slot).unwrap(), "{slot}");
         }
     }
 
     /// Proofs that the first upstream was asked for, alone and in batches.
-    fn proofs(&self) -> [usize; 2] {
+    pub(super) fn proofs(&self) -> [usize; 2] {
         let script = &self.upstreams[0];
         let is_proof = |call: &&RecordedCall| call.method == "eth_getProof";
         [&script.calls, &script.batched].map(|calls| calls.lock().iter().filter(is_proof).count())
     }
 }
 
-const CONTRACT_HELD: (u64, &[u64]) = (3, &[1, 2, 5, 90]);
+pub(super) const CONTRACT_HELD: (u64, &[u64]) = (3, &[1, 2, 5, 90]);
 
 #[actix::test]
 async fn what_is_held_and_told_is_computed() {
@@ -336,6 +374,21 @@ async fn without_a_tracer_what_the_block_names_is_proven() {
         !methods.contains(&"debug_traceBlockByHash".to_owned()),
         "{methods:?}"
     );
+}
+
+#[actix::test]
+async fn what_is_too_large_is_not_read() {
+    for hash in [None, Some(B256::ZERO)] {
+        let merging = Merging {
+            follow: StateFollow::Witness,
+            respond: &[too_large],
+            held: &[(7, &[])],
+            access_list_hash: hash,
+        };
+        let merged = merging.merge().await;
+        assert_eq!(merged.end, (ChangesFrom::Keys, MergeEnd::Whole));
+        merged.check_held(7, &[]);
+    }
 }
 
 #[actix::test]

@@ -1,6 +1,7 @@
 //! A worker that holds only the state root, and upstreams that have the whole state.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod access_lists;
 mod merges;
 mod reads;
 mod upstreams;

@@ -1,0 +1,141 @@
+use alloy_eips::eip7928::{
+    AccountChanges, BalanceChange, CodeChange, NonceChange, SlotChanges,
+    compute_block_access_list_hash,
+};
+use alloy_primitives::{Address, B256, U256};
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::{
+    encode::writer::JsonWriter,
+    remote::{AnswerKind, UpstreamFault, malformed},
+    trie::{AccountChange, StateChanges},
+};
+
+/// What a block read and changed: its access list (EIP-7928), as its header commits to it.
+#[derive(Clone, Debug)]
+pub struct AccessList {
+    accounts: Vec<AccountChanges>,
+}
+
+/// One account as nodes state it. Some of them leave out what is empty.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatedAccount {
+    address: Address,
+    #[serde(default)]
+    storage_changes: Vec<SlotChanges>,
+    #[serde(default)]
+    storage_reads: Vec<U256>,
+    #[serde(default)]
+    balance_changes: Vec<BalanceChange>,
+    #[serde(default)]
+    nonce_changes: Vec<NonceChange>,
+    #[serde(default)]
+    code_changes: Vec<CodeChange>,
+}
+
+impl From<StatedAccount> for AccountChanges {
+    fn from(stated: StatedAccount) -> Self {
+        Self {
+            address: stated.address,
+            storage_changes: stated.storage_changes,
+            storage_reads: stated.storage_reads,
+            balance_changes: stated.balance_changes,
+            nonce_changes: stated.nonce_changes,
+            code_changes: stated.code_changes,
+        }
+    }
+}
+
+impl AccessList {
+    /// Verifies the answer of eth_getBlockAccessList: `hash` is the one in the block's header.
+    ///
+    /// # Errors
+    /// An [`UpstreamFault`] if the answer is no access list, or one with another hash.
+    pub fn verify(json: &[u8], hash: B256) -> Result<Self, UpstreamFault> {
+        let answer = AnswerKind::AccessList;
+        let accounts: Option<Vec<StatedAccount>> =
+            serde_json::from_slice(json).map_err(|error| malformed(answer, &error))?;
+        let accounts = accounts.ok_or(UpstreamFault::Absent { answer })?;
+        let accounts: Vec<_> = accounts.into_iter().map(AccountChanges::from).collect();
+        let found = compute_block_access_list_hash(&accounts);
+        match found == hash {
+            true => Ok(Self { accounts }),
+            false => Err(UpstreamFault::AccessListHash {
+                expected: hash,
+                found,
+            }),
+        }
+    }
+
+    /// What the block changed, with the values after it. Unlike a trace, it has everything, also
+    /// what no transaction changed.
+    #[must_use]
+    pub fn changes(&self) -> StateChanges {
+        let changed = self.accounts.iter().filter(|account| account.has_changes());
+        StateChanges {
+            accounts: changed
+                .map(|account| (account.address, change_of(account)))
+                .collect(),
+        }
+    }
+
+    /// The answer of eth_getBlockAccessList, as execution-apis has it: all lists, also empty ones.
+    #[must_use]
+    pub fn json(&self) -> Bytes {
+        let mut writer = JsonWriter::with_capacity(512 * self.accounts.len());
+        writer.array(&self.accounts, write_account);
+        writer.finish()
+    }
+}
+
+/// The last change of each value counts.
+fn change_of(account: &AccountChanges) -> AccountChange {
+    AccountChange {
+        nonce: account.nonce_post_state(),
+        balance: account.balance_post_state(),
+        code_hash: account.code_hash_post_state(),
+        storage: account.storage_post_states().collect(),
+        ..AccountChange::default()
+    }
+}
+
+fn write_account(out: &mut JsonWriter, account: &AccountChanges) {
+    let word = |value: U256| B256::from(value);
+    out.raw("{").member("address").data(account.address);
+    let storage = out.member("storageChanges");
+    storage.array(&account.storage_changes, |out, slot| {
+        out.raw("{").member("key").data(word(slot.slot));
+        out.member("changes").array(&slot.changes, |out, change| {
+            write_index(out, change.block_access_index.get());
+            out.member("value").data(word(change.new_value)).raw("}");
+        });
+        out.raw("}");
+    });
+    let reads = out.member("storageReads");
+    reads.array(&account.storage_reads, |out, slot| {
+        out.data(word(*slot));
+    });
+    let balances = out.member("balanceChanges");
+    balances.array(&account.balance_changes, |out, change| {
+        write_index(out, change.block_access_index.get());
+        out.member("value").quantity(change.post_balance).raw("}");
+    });
+    let nonces = out.member("nonceChanges");
+    nonces.array(&account.nonce_changes, |out, change| {
+        write_index(out, change.block_access_index.get());
+        out.member("value").number(change.new_nonce).raw("}");
+    });
+    let codes = out.member("codeChanges");
+    codes.array(&account.code_changes, |out, change| {
+        write_index(out, change.block_access_index.get());
+        out.member("code").data(&change.new_code).raw("}");
+    });
+    out.raw("}");
+}
+
+/// Begins a change: its place among the block's transactions.
+fn write_index(out: &mut JsonWriter, index: u64) {
+    out.raw("{").member("index").number(index);
+}
