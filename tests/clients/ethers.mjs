@@ -1,4 +1,4 @@
-import { JsonRpcProvider, WebSocketProvider, version } from 'ethers'
+import { JsonRpcProvider, Wallet, WebSocketProvider, version } from 'ethers'
 import { answer, renamed, report, rpc, run } from './steps.mjs'
 
 function log({ provider, ...log }) {
@@ -51,6 +51,9 @@ function methods(provider) {
     eth_getProof: send('eth_getProof'),
     eth_call: ['call', ({ to, input }, blockTag) => provider.call({ to, data: input, blockTag })],
     eth_estimateGas: ['estimateGas', ({ from, to, input }) => provider.estimateGas({ from, to, data: input })],
+    eth_gasPrice: ['getFeeData', async () => (await provider.getFeeData()).gasPrice],
+    eth_maxPriorityFeePerGas: ['getFeeData', async () => (await provider.getFeeData()).maxPriorityFeePerGas],
+    eth_feeHistory: send('eth_feeHistory'),
   }
 }
 
@@ -109,4 +112,15 @@ async function subscribe(provider, params, receive) {
   return id
 }
 
-await run(`ethers ${version}`, { answers, follow })
+/** Sends two transactions in a row, with ethers' own nonces, gas and fees. */
+async function send(http, key) {
+  // By default ethers gives the same answer for 250 ms, also for the nonce that is pending.
+  const provider = new JsonRpcProvider(http, undefined, { cacheTimeout: -1, polling: true, pollingInterval: 100 })
+  const wallet = new Wallet(key, provider)
+  const sent = []
+  for (const value of [1n, 2n]) sent.push(await wallet.sendTransaction({ to: wallet.address, value }))
+  for (const one of sent) report('sent', { nonce: rpc(one.nonce), status: rpc((await one.wait()).status) })
+  provider.destroy()
+}
+
+await run(`ethers ${version}`, { answers, follow, send })

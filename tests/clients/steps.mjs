@@ -13,7 +13,9 @@ export function rpc(value) {
   if (typeof value === 'string') return value.startsWith('0x') ? value.toLowerCase() : value
   if (Array.isArray(value)) return value.map(rpc)
   if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, rpc(member)]))
+  // Ratios are JSON numbers in JSON-RPC too.
+  const member = (name, value) => (name.endsWith('Ratio') ? value : rpc(value))
+  return Object.fromEntries(Object.entries(value).map(([name, value]) => [name, member(name, value)]))
 }
 
 /** Renames members to their JSON-RPC names. */
@@ -45,8 +47,8 @@ export async function pollBlocks(changes, end) {
   }
 }
 
-/** Runs `answers HTTP WS CALLS`, `follow WS` or `poll HTTP` from the command line. */
-export async function run(client, { answers, follow, poll }) {
+/** Runs `answers HTTP WS CALLS`, `follow WS`, `poll HTTP` or `send HTTP KEY` from the command line. */
+export async function run(client, { answers, follow, poll, send }) {
   // An unhandled rejection fails the client.
   process.on('unhandledRejection', (error) => {
     throw error
@@ -59,8 +61,10 @@ export async function run(client, { answers, follow, poll }) {
   } else if (mode === 'follow' || (mode === 'poll' && poll)) {
     const end = new Promise((resolve) => process.once('SIGTERM', resolve))
     await { follow, poll }[mode](rest[0], end)
+  } else if (mode === 'send') {
+    await send(...rest)
   } else {
-    throw new Error('usage: answers HTTP WS CALLS, follow WS, or poll HTTP')
+    throw new Error('usage: answers HTTP WS CALLS, follow WS, poll HTTP, or send HTTP KEY')
   }
   report('end')
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { createPublicClient, http, webSocket } from 'viem'
+import { createPublicClient, createWalletClient, defineChain, http, webSocket } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
 import { answer, pollBlocks, report, rpc, run } from './steps.mjs'
 
 const { version } = JSON.parse(readFileSync(new URL('node_modules/viem/package.json', import.meta.url)))
@@ -50,6 +51,13 @@ function methods(client) {
     ],
     eth_call: ['call', async ({ to, input }, block) => (await client.call({ to, data: input, ...at(block) })).data],
     eth_estimateGas: ['estimateGas', ({ from, to, input }) => client.estimateGas({ account: from, to, data: input })],
+    eth_gasPrice: ['getGasPrice', () => client.getGasPrice()],
+    eth_maxPriorityFeePerGas: ['estimateMaxPriorityFeePerGas', () => client.estimateMaxPriorityFeePerGas()],
+    eth_feeHistory: [
+      'getFeeHistory',
+      (count, newest, rewardPercentiles) =>
+        client.getFeeHistory({ blockCount: Number(count), rewardPercentiles, ...at(newest) }),
+    ],
   }
 }
 
@@ -95,6 +103,26 @@ async function poll(url, end) {
   await client.uninstallFilter({ filter })
 }
 
+/** Sends two transactions in a row, with viem's own nonces, gas and fees. */
+async function send(url, key) {
+  const transport = http(url)
+  const client = createPublicClient({ transport, pollingInterval: 100 })
+  const chain = defineChain({
+    id: await client.getChainId(),
+    name: 'test',
+    nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },
+    rpcUrls: { default: { http: [url] } },
+  })
+  const wallet = createWalletClient({ account: privateKeyToAccount(key), chain, transport })
+  const hashes = []
+  for (const value of [1n, 2n]) hashes.push(await wallet.sendTransaction({ to: wallet.account.address, value }))
+  for (const hash of hashes) {
+    const { status } = await client.waitForTransactionReceipt({ hash })
+    const { nonce } = await client.getTransaction({ hash })
+    report('sent', { nonce: rpc(nonce), status: status === 'success' ? '0x1' : '0x0' })
+  }
+}
+
 const close = async (client) => (await client.transport.getRpcClient()).close()
 
-await run(`viem ${version}`, { answers, follow, poll })
+await run(`viem ${version}`, { answers, follow, poll, send })

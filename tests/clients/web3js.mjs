@@ -27,6 +27,9 @@ function methods({ eth }) {
     eth_getProof: ['getProof', (address, keys, at) => eth.getProof(address, keys, at)],
     eth_call: ['call', (call, at) => eth.call(call, at)],
     eth_estimateGas: ['estimateGas', (call) => eth.estimateGas(call)],
+    eth_gasPrice: ['getGasPrice', () => eth.getGasPrice()],
+    eth_maxPriorityFeePerGas: ['getMaxPriorityFeePerGas', () => eth.getMaxPriorityFeePerGas()],
+    eth_feeHistory: ['getFeeHistory', (count, newest, percentiles) => eth.getFeeHistory(count, newest, percentiles)],
   }
 }
 
@@ -63,4 +66,24 @@ async function follow(ws, end) {
   provider.disconnect()
 }
 
-await run(`web3.js ${Web3.version}`, { answers, follow })
+/** Sends two transactions in a row, with web3.js' own gas and fees. Its own nonces are those of the latest block. */
+async function send(http, key) {
+  const web3 = new Web3(http)
+  web3.eth.transactionPollingInterval = 100
+  const [{ address }] = web3.eth.accounts.wallet.add(key)
+  const sent = []
+  for (const value of [1n, 2n]) {
+    const nonce = await web3.eth.getTransactionCount(address, 'pending')
+    const promised = web3.eth.sendTransaction({ from: address, to: address, value, nonce })
+    // The promise is for the receipt; the next one is sent once this one has its hash.
+    const hash = await new Promise((resolve, reject) => promised.once('transactionHash', resolve).once('error', reject))
+    sent.push([hash, promised])
+  }
+  for (const [hash, promised] of sent) {
+    const { status } = await promised
+    const { nonce } = await web3.eth.getTransaction(hash)
+    report('sent', { nonce: rpc(nonce), status: rpc(status) })
+  }
+}
+
+await run(`web3.js ${Web3.version}`, { answers, follow, send })

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from inspect import isawaitable
 
 from web3 import AsyncWeb3, HTTPProvider, Web3, WebSocketProvider
+from web3.middleware import SignAndSendRawMiddlewareBuilder
 from web3.utils.subscriptions import EthSubscription, LogsSubscription, NewHeadsSubscription
 
 
@@ -28,7 +29,15 @@ def rpc(value):
         return value.lower() if value.startswith("0x") else value
     if isinstance(value, (list, tuple)):
         return [rpc(item) for item in value]
-    return {name: quantity(member) if name in ("r", "s") else rpc(member) for name, member in value.items()}
+    return {name: named(name, member) for name, member in value.items()}
+
+
+def named(name, member):
+    """Convert a member with this name to JSON-RPC notation."""
+    if name in ("r", "s"):
+        return quantity(member)
+    # Ratios are JSON numbers in JSON-RPC too.
+    return member if name.endswith("Ratio") else rpc(member)
 
 
 def quantity(value):
@@ -70,6 +79,12 @@ def methods(w3):
         "eth_getProof": ("get_proof", proof) if hasattr(eth, "get_proof") else raw("eth_getProof"),
         "eth_call": ("call", lambda call, at: eth.call(checked(call), at)),
         "eth_estimateGas": ("estimate_gas", lambda call: eth.estimate_gas(checked(call))),
+        "eth_gasPrice": ("gas_price", lambda: eth.gas_price),
+        "eth_maxPriorityFeePerGas": ("max_priority_fee", lambda: eth.max_priority_fee),
+        "eth_feeHistory": (
+            "fee_history",
+            lambda count, newest, percentiles: eth.fee_history(int(count, 16), newest, percentiles),
+        ),
     }
 
 
@@ -157,9 +172,22 @@ async def poll(http):
         assert w3.eth.uninstall_filter(ended_filter.filter_id)
 
 
+async def send(http, key):
+    """Send two transactions in a row, with web3.py's own nonces, gas and fees."""
+    w3 = Web3(HTTPProvider(http))
+    account = w3.eth.account.from_key(key)
+    w3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(account), layer=0)
+    w3.eth.default_account = account.address
+    hashes = [w3.eth.send_transaction({"to": account.address, "value": value}) for value in (1, 2)]
+    for sent in hashes:
+        receipt = w3.eth.wait_for_transaction_receipt(sent, poll_latency=0.1)
+        nonce = w3.eth.get_transaction(sent)["nonce"]
+        report("sent", nonce=rpc(nonce), status=rpc(receipt["status"]))
+
+
 def main(mode, *arguments):
     report("client", value=f"web3.py {version('web3')}")
-    asyncio.run({"answers": answers, "follow": follow, "poll": poll}[mode](*arguments))
+    asyncio.run({"answers": answers, "follow": follow, "poll": poll, "send": send}[mode](*arguments))
     report("end")
 
 

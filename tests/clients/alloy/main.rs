@@ -2,13 +2,15 @@
 
 use std::{env, fs, time::Duration};
 
+use alloy_primitives::{U64, U256};
 use alloy_provider::{
     Provider, ProviderBuilder, RootProvider, WsConnect,
     network::Ethereum,
     transport::{TransportResult, impl_future},
 };
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
-use alloy_rpc_types_eth::{BlockId, Filter};
+use alloy_rpc_types_eth::{BlockId, Filter, TransactionRequest, TransactionTrait as _};
+use alloy_signer_local::PrivateKeySigner;
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -87,6 +89,20 @@ async fn call(
         "eth_estimateGas" => {
             let gas = provider.estimate_gas(parameter(params, 0)?).await?;
             ("estimate_gas", json!(format!("{gas:#x}")))
+        }
+        "eth_gasPrice" => {
+            let price = provider.get_gas_price().await?;
+            ("get_gas_price", json!(format!("{price:#x}")))
+        }
+        "eth_maxPriorityFeePerGas" => {
+            let fee = provider.get_max_priority_fee_per_gas().await?;
+            ("get_max_priority_fee_per_gas", json!(format!("{fee:#x}")))
+        }
+        "eth_feeHistory" => {
+            let count: U64 = parameter(params, 0)?;
+            let percentiles: Vec<f64> = parameter(params, 2)?;
+            let call = provider.get_fee_history(count.to(), parameter(params, 1)?, &percentiles);
+            ("get_fee_history", json!(call.await?))
         }
         _ => return Err(format!("no such method: {method}").into()),
     })
@@ -197,6 +213,35 @@ async fn poll(http: &str) -> AnyResult<()> {
     }
 }
 
+/// Sends two transactions in a row, with alloy's own nonces, gas and fees.
+async fn send(http: &str, key: &str) -> AnyResult<()> {
+    let signer: PrivateKeySigner = key.parse()?;
+    let address = signer.address();
+    let provider = ProviderBuilder::new()
+        // Each nonce from the count that is pending; by default alloy counts on by itself.
+        .with_simple_nonce_management()
+        .wallet(signer)
+        .connect_http(http.parse()?);
+    let mut sent = Vec::new();
+    for value in [1, 2] {
+        let request = TransactionRequest::default().to(address);
+        let request = request.value(U256::from(value));
+        sent.push(provider.send_transaction(request).await?);
+    }
+    for pending in sent {
+        let hash = *pending.tx_hash();
+        let receipt = pending.get_receipt().await?;
+        let transaction = provider.get_transaction_by_hash(hash).await?;
+        let nonce = transaction.ok_or("it is not found")?.nonce();
+        let status = u8::from(receipt.status());
+        report(
+            "sent",
+            json!({ "nonce": format!("{nonce:#x}"), "status": format!("{status:#x}") }),
+        );
+    }
+    Ok(())
+}
+
 /// The version of alloy-provider in the lock file.
 fn version() -> &'static str {
     let (_, package) = include_str!("../../../Cargo.lock")
@@ -222,7 +267,12 @@ async fn main() -> AnyResult<()> {
         ["answers", http, ws, calls] => answers(http, ws, calls).await?,
         ["follow", ws] => follow(ws).await?,
         ["poll", http] => poll(http).await?,
-        _ => return Err("usage: answers HTTP WS CALLS, follow WS, or poll HTTP".into()),
+        ["send", http, key] => send(http, key).await?,
+        _ => {
+            return Err(
+                "usage: answers HTTP WS CALLS, follow WS, poll HTTP, or send HTTP KEY".into(),
+            );
+        }
     }
     report("end", json!({}));
     Ok(())

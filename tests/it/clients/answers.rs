@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::Observed;
 use crate::harness::{self, Connection, quantity, scratch, vectors};
 
-/// The seven core methods, and calls of contracts, in the order of the README's table.
-pub(super) const METHODS: [&str; 9] = [
+/// The seven core methods, calls of contracts, and fees, in the order of the README's table.
+pub(super) const METHODS: [&str; 12] = [
     "eth_getStorageAt",
     "eth_getLogs",
     "eth_getBlockByHash",
@@ -22,6 +22,9 @@ pub(super) const METHODS: [&str; 9] = [
     "eth_getProof",
     "eth_call",
     "eth_estimateGas",
+    "eth_gasPrice",
+    "eth_maxPriorityFeePerGas",
+    "eth_feeHistory",
 ];
 
 /// A contract of the chain, which returns `0xffee` for the input `0xff01`.
@@ -88,6 +91,13 @@ pub(super) fn calls(http: &mut Connection) -> Vec<Call> {
             json!([{"from": from, "to": to, "input": "0xff01"}]),
         );
         assert!(quantity(&gas) > 21_000, "{gas}");
+    }
+    for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
+        assert!(quantity(&call(method, json!([]))) > 0);
+    }
+    for (newest, percentiles) in [("latest", json!([10.5, 50])), ("0x30", json!([]))] {
+        let fees = call("eth_feeHistory", json!(["0x5", newest, percentiles]));
+        harness::check("fees", &members(&fees, "baseFeePerGas").len(), &6);
     }
     calls
 }
@@ -191,6 +201,10 @@ pub(super) fn compare(
             for (value, plain) in value.iter().zip(plain) {
                 compare(case, value, plain, &path, omitted);
             }
+        }
+        // Some clients write 0 as 0.0.
+        (Value::Number(value), Value::Number(plain)) => {
+            harness::check(&format!("{case}: {path}"), &value.as_f64(), &plain.as_f64());
         }
         _ => harness::check(&format!("{case}: {path}"), value, plain),
     }

@@ -56,7 +56,7 @@ fn web3py() {
     check_client("web3py", &web3_py);
 }
 
-fn web3_py() -> Command {
+pub(crate) fn web3_py() -> Command {
     let mut command = Command::new(installed("tests/.tools/python/bin/python"));
     command.arg(installed("tests/clients/web3py.py"));
     command
@@ -67,13 +67,13 @@ fn alloy() {
     check_client("alloy", &alloy_client);
 }
 
-fn alloy_client() -> Command {
+pub(crate) fn alloy_client() -> Command {
     // tests/setup builds it with the tests' dependencies.
     let client = Path::new(env!("CARGO_BIN_EXE_nearhead")).with_file_name("alloy-client");
     Command::new(installed(client))
 }
 
-fn node_js(script: &str) -> Command {
+pub(crate) fn node_js(script: &str) -> Command {
     installed("tests/clients/node_modules/.installed");
     let mut command = Command::new("node");
     command.arg(installed("tests/clients").join(script));
@@ -92,7 +92,7 @@ fn check_client(client: &str, command: &dyn Fn() -> Command) {
 }
 
 /// The steps that a client reported, in order; other output is ignored.
-fn steps(text: &str) -> impl Iterator<Item = Value> {
+pub(crate) fn steps(text: &str) -> impl Iterator<Item = Value> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
     lines.map(|line| harness::json(line.as_bytes()))
 }
@@ -105,7 +105,7 @@ fn excerpt(text: &str) -> String {
 
 /// Waits for a client to exit without an error; returns its name and version, and its output.
 #[track_caller]
-fn wait_for_end(client: Process) -> (String, String) {
+pub(crate) fn wait_for_end(client: Process) -> (String, String) {
     let (status, text) = client.wait();
     assert!(status.success(), "{status}\n{}", excerpt(&text));
     check(

@@ -1,35 +1,44 @@
-//! Real clients send transactions through nearhead to an anvil.
+//! Real clients send transactions through nearhead to a geth.
 
-use std::process::Command;
-
-use serde_json::Value;
+use serde_json::json;
 
 use super::SENDS;
 use crate::{
-    harness::{KEY, Process, check, installed, json as parse},
+    clients::{alloy_client, node_js, steps, wait_for_end, web3_py},
+    harness::{KEY, Process, check, scratch},
     node::{follow_with, http},
-    upstreams::{Anvil, FIRST_KEY},
+    upstreams::{FIRST_KEY, Geth, Wallet},
 };
 
 /// They take each nonce from the count that is pending: the second transaction is sent before the
-/// first one is in a block.
+/// first one is in a block. Gas and fees are as they estimate them.
 #[test]
-fn ethers_and_viem_send_two_transactions_in_a_row() {
-    let anvil = Anvil::start(&["--block-time", "2", "--chain-id", "77"]);
-    let server = follow_with(&[http(anvil.address)], &SENDS);
-    installed("tests/clients/node_modules/.installed");
-    let mut command = Command::new("node");
-    command
-        .arg(installed("tests/clients/send.mjs"))
-        .arg(format!("http://{}/v3/{KEY}", server.address))
-        .arg(FIRST_KEY.to_string());
-    let (status, output) = Process::start(&mut command).wait();
-    assert!(status.success(), "{output}");
-    let line = output.lines().last().unwrap_or_default();
-    let sent = parse(line.as_bytes());
-    let all = ["ethers", "viem"].map(|client| sent[client].as_array().unwrap().clone());
-    for (nonce, one) in all.concat().iter().enumerate() {
-        let found = (&one["nonce"], &one["status"]);
-        check(line, &found, &(&Value::from(nonce), &Value::from(1)));
+fn five_clients_send_two_transactions_in_a_row() {
+    let folder = scratch("forwarding-clients");
+    let mut genesis = Geth::dev_genesis(&folder);
+    let rich = format!("{:x}", Wallet::of(FIRST_KEY).address);
+    genesis["alloc"][rich] = json!({"balance": "0xffffffffffffffffffff"});
+    let file = folder.join("genesis.json");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 2);
+    // Its rules are known, so that gas is estimated.
+    let rules = ["--genesis", file.to_str().unwrap()];
+    let server = follow_with(&[http(geth.address)], &[&SENDS[..], &rules].concat());
+    let clients = [
+        node_js("ethers.mjs"),
+        node_js("viem.mjs"),
+        node_js("web3js.mjs"),
+        web3_py(),
+        alloy_client(),
+    ];
+    for (at, mut client) in clients.into_iter().enumerate() {
+        let url = format!("http://{}/v3/{KEY}", server.address);
+        client.args(["send", &url, &FIRST_KEY.to_string()]);
+        let (name, text) = wait_for_end(Process::start(&mut client));
+        let sent: Vec<_> = steps(&text).filter(|step| step["step"] == "sent").collect();
+        let first = 2 * at;
+        let expected = [first, first + 1]
+            .map(|nonce| json!({"step": "sent", "nonce": format!("{nonce:#x}"), "status": "0x1"}));
+        check(&name, &sent, &expected.to_vec());
     }
 }
