@@ -177,7 +177,8 @@ pub struct FindBlockReceipts {
     pub at: BlockAt,
 }
 
-/// To the block store: a block's access list (EIP-7928). Cheap, unless nodes have to be asked.
+/// To the block store: a block's access list (EIP-7928). Measured: nodes may be asked for it,
+/// and it may be large.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Reply<Option<Json>>")]
 pub struct FindAccessList {

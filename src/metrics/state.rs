@@ -41,7 +41,7 @@ impl StateMetrics {
             )?,
             fetches: exporter.counters(
                 "nearhead_state_fetches_total",
-                "Calls to nodes for state that a read missed: verified, refuted (failed a check) or failed (gave no proof or code)",
+                "Calls to nodes for state or an access list that a read missed: verified, refuted (failed a check) or failed (gave no proof, code or list)",
                 &["outcome"],
             )?,
             merges: exporter.counters(
@@ -61,7 +61,7 @@ impl StateMetrics {
             )?,
             merge_requests: exporter.counter(
                 "nearhead_state_merge_requests_total",
-                "Requests to nodes for merges: a trace, a witness or a batch of proofs",
+                "Requests to nodes for merges: an access list, a trace, a witness or a batch of proofs",
             )?,
             merge_bytes: exporter.counter(
                 "nearhead_state_merge_bytes_total",

@@ -116,9 +116,9 @@ impl Json {
         Self::One(Piece::Shared(bytes))
     }
 
-    /// Bytes that were made for this value.
+    /// Bytes that were made for this value, or that may be held for it alone.
     #[must_use]
-    pub(crate) const fn own(bytes: Bytes) -> Self {
+    pub const fn own(bytes: Bytes) -> Self {
         Self::One(Piece::Own(bytes))
     }
 

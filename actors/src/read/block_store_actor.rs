@@ -19,7 +19,7 @@ use crate::{
         BlockAt, CountTransactions, CountUncles, FindAccessList, FindBlock, FindBlockReceipts,
         FindReceipt, FindTransaction, FindUncle, QueryError, Reply, TransactionAt,
     },
-    upstream::BlockRef,
+    upstream::{BlockRef, ListRef},
 };
 
 /// Answers from the JSON of blocks, and with their access lists; one on every worker's arbiter.
@@ -112,27 +112,28 @@ impl Handler<FindAccessList> for BlockStoreActor {
         let found = self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
             let number = block.number();
-            let hash = block.header.block_access_list_hash;
-            let hash = hash.ok_or(QueryError::NoAccessList { number })?;
+            let list = ListRef::of(block).ok_or(QueryError::NoAccessList { number })?;
             let source = self.resources.state.as_ref();
             let source = source.ok_or(QueryError::StateUnavailable)?;
-            if let Some(list) = source.held_access_list(&hash) {
-                return Ok(ControlFlow::Break(list));
+            if let Some(json) = source.held_access_list(&list.hash) {
+                return Ok(ControlFlow::Break(json));
             }
             let block = BlockRef::of(block).ok_or(QueryError::NoState { number })?;
-            Ok(ControlFlow::Continue((source.clone(), block, hash)))
+            Ok(ControlFlow::Continue((source.clone(), block, list)))
         });
-        let (source, block, hash) = match found {
+        // Lists are held for as long as there is room, and not as long as the window: a reply may
+        // be all that holds one.
+        let (source, block, list) = match found {
             Ok(ControlFlow::Continue(missing)) => missing,
-            Ok(ControlFlow::Break(list)) => return NowOrLater::Now(Ok(Some(Json::shared(list)))),
+            Ok(ControlFlow::Break(json)) => return NowOrLater::Now(Ok(Some(Json::own(json)))),
             Err(error) => return NowOrLater::Now(Err(error)),
         };
         let admission = self.resources.admission.clone();
         NowOrLater::later(async move {
-            let list = source.access_list(&admission.remote, &find.budget, &block, hash);
-            let list = admission.panics().catch_async(list).await;
-            let list = list.unwrap_or(Err(QueryError::Panicked))?;
-            Ok(Some(Json::shared(list)))
+            let json = source.access_list(&admission.remote, &find.budget, &block, list);
+            let json = admission.panics().catch_async(json).await;
+            let json = json.unwrap_or(Err(QueryError::Panicked))?;
+            Ok(Some(Json::own(json)))
         })
     }
 }

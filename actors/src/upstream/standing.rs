@@ -65,6 +65,8 @@ struct StandingBackoff {
 pub(super) struct Order {
     /// Their ids, in order.
     pub(super) upstreams: Vec<UpstreamId>,
+    /// How many of them come before those with a fault in calls for state.
+    pub(super) without_fault: usize,
     /// Whether other upstreams limit our rate, so that a later attempt may succeed.
     pub(super) is_limited: bool,
 }
@@ -167,7 +169,9 @@ impl Standing {
             let is_preferred = inner.preferred == Some(*id);
             (of_state(*id).is_some(), is_out(*id), !is_preferred)
         });
+        let without_fault = upstreams.iter().filter(|id| of_state(**id).is_none());
         Order {
+            without_fault: without_fault.count(),
             upstreams,
             is_limited: !limited.is_empty(),
         }
@@ -271,8 +275,18 @@ mod tests {
             for event in events {
                 standing.record(event, now);
             }
+            let faults = events.iter().filter(|event| match event {
+                Event::Failed {
+                    class,
+                    reason,
+                    wait,
+                    ..
+                } => *class == State && reason.is_some() && !wait.is_zero(),
+                _ => false,
+            });
             let expected = Order {
                 upstreams: upstreams.to_vec(),
+                without_fault: upstreams.len() - faults.count(),
                 is_limited,
             };
             assert_eq!(standing.order(now), expected, "{events:?}");

@@ -7,7 +7,7 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | `fetch`, `single_flight` | the state that a read misses |
-//! | `access_lists` | the access lists of recent blocks |
+//! | `access_lists` | access lists of blocks |
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is proven, and what is computed |
 //! | `change_sources` | what a node says that a block changed |
@@ -39,6 +39,7 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 pub use counts::StateCounts;
 pub use merge_counts::MergeCounts;
+pub(crate) use single_flight::ListRef;
 
 use super::{
     client::{NegativeCache, UpstreamClient},
@@ -123,6 +124,8 @@ struct StateUpstream {
     state_pruned: NegativeCache,
     /// Whether it limited the calls for a merge; it is not asked for merges then.
     limits_merges: NegativeCache,
+    /// Whether it gave a merge no access list in time; merges do not ask it for one then.
+    lists_late: NegativeCache,
 }
 
 impl StateSource {
@@ -141,6 +144,7 @@ impl StateSource {
             client,
             state_pruned: NegativeCache::default(),
             limits_merges: NegativeCache::default(),
+            lists_late: NegativeCache::default(),
         });
         Self {
             shared: Arc::new(Shared {
@@ -237,8 +241,8 @@ impl StateSource {
         self.shared.access_lists.get(hash)
     }
 
-    /// The access list of a block, as JSON; `hash` is the one in its header. What is not held is
-    /// fetched, which takes a permit of all reads and one of the tenant's budget, and a call.
+    /// The access list of a block, as JSON. Its fetch takes a permit of all reads, one of the
+    /// tenant's budget, and a call.
     ///
     /// # Errors
     /// As [`Self::complete`].
@@ -247,13 +251,14 @@ impl StateSource {
         permits: &FairPermits,
         budget: &CallBudget,
         block: &BlockRef,
-        hash: B256,
+        list: ListRef,
     ) -> Reply<Bytes> {
         budget.take_calls(1, Instant::now())?;
         let _permit = permits.take(budget.share())?;
-        self.join(block, Wanted::AccessList(hash)).end().await?;
+        self.join(block, Wanted::AccessList(list)).end().await?;
         // It is not there any more if lists that were fetched at once fill all room.
-        self.held_access_list(&hash).ok_or(QueryError::Unavailable)
+        self.held_access_list(&list.hash)
+            .ok_or(QueryError::Unavailable)
     }
 
     /// Joins the fetch of what is wanted, or begins one.

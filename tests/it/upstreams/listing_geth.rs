@@ -65,13 +65,13 @@ impl ListingGeth {
         let included = payload["transactions"].as_array().unwrap().len();
         check("transactions", &included, &transactions.len());
         let list = payload["blockAccessList"].as_array();
-        let list = list.map(|accounts| accounts.iter().map(as_specified).collect::<Value>());
         let hash = payload["blockHash"].as_str().unwrap();
-        // Before it is the head, so that a follower finds it.
-        if let Some(list) = &list {
-            let method = "eth_getBlockAccessList";
-            self.proxy.answer(method, hash, list.clone());
+        // Before it is the head, so that a follower finds it; in geth's own form.
+        if let Some(list) = list {
+            self.proxy
+                .answer("eth_getBlockAccessList", hash, json!(list));
         }
+        let list = list.map(|accounts| accounts.iter().map(as_specified).collect());
         let commit = json!([attributes, transactions, "0x"]);
         let committed = self.connection.result("testing_commitBlockV1", &commit);
         check("hash", &committed, &json!(hash));

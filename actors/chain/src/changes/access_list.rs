@@ -1,10 +1,12 @@
+use std::borrow::Cow;
+
 use alloy_eips::eip7928::{
     AccountChanges, BalanceChange, CodeChange, NonceChange, SlotChanges,
     compute_block_access_list_hash,
 };
 use alloy_primitives::{Address, B256, U256};
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{
     encode::writer::JsonWriter,
@@ -18,32 +20,39 @@ pub struct AccessList {
     accounts: Vec<AccountChanges>,
 }
 
-/// One account as nodes state it. Some of them leave out what is empty.
+/// An account as a node writes it. Some nodes leave out a list that is empty, some have null.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StatedAccount {
+struct NodeAccount {
     address: Address,
-    #[serde(default)]
-    storage_changes: Vec<SlotChanges>,
-    #[serde(default)]
-    storage_reads: Vec<U256>,
-    #[serde(default)]
-    balance_changes: Vec<BalanceChange>,
-    #[serde(default)]
-    nonce_changes: Vec<NonceChange>,
-    #[serde(default)]
-    code_changes: Vec<CodeChange>,
+    storage_changes: Option<Vec<SlotChanges>>,
+    storage_reads: Option<Vec<Slot>>,
+    balance_changes: Option<Vec<BalanceChange>>,
+    nonce_changes: Option<Vec<NonceChange>>,
+    code_changes: Option<Vec<CodeChange>>,
 }
 
-impl From<StatedAccount> for AccountChanges {
-    fn from(stated: StatedAccount) -> Self {
+/// A slot as text: a JSON number would be read too, and may be 16 times smaller than its value in
+/// memory.
+struct Slot(U256);
+
+impl<'de> Deserialize<'de> for Slot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl From<NodeAccount> for AccountChanges {
+    fn from(account: NodeAccount) -> Self {
+        let reads = account.storage_reads.unwrap_or_default().into_iter();
         Self {
-            address: stated.address,
-            storage_changes: stated.storage_changes,
-            storage_reads: stated.storage_reads,
-            balance_changes: stated.balance_changes,
-            nonce_changes: stated.nonce_changes,
-            code_changes: stated.code_changes,
+            address: account.address,
+            storage_changes: account.storage_changes.unwrap_or_default(),
+            storage_reads: reads.map(|Slot(slot)| slot).collect(),
+            balance_changes: account.balance_changes.unwrap_or_default(),
+            nonce_changes: account.nonce_changes.unwrap_or_default(),
+            code_changes: account.code_changes.unwrap_or_default(),
         }
     }
 }
@@ -52,16 +61,20 @@ impl AccessList {
     /// Verifies the answer of eth_getBlockAccessList: `hash` is the one in the block's header.
     ///
     /// # Errors
-    /// An [`UpstreamFault`] if the answer is no access list, or one with another hash.
+    /// [`UpstreamFault::Malformed`]: the answer has another form, as that of a node of another
+    /// version may have. [`UpstreamFault::Absent`]: it is null, or empty where the list is not, as
+    /// some nodes answer if they do not have it. [`UpstreamFault::AccessListHash`]: it is another
+    /// list.
     pub fn verify(json: &[u8], hash: B256) -> Result<Self, UpstreamFault> {
         let answer = AnswerKind::AccessList;
-        let accounts: Option<Vec<StatedAccount>> =
+        let accounts: Option<Vec<NodeAccount>> =
             serde_json::from_slice(json).map_err(|error| malformed(answer, &error))?;
         let accounts = accounts.ok_or(UpstreamFault::Absent { answer })?;
         let accounts: Vec<_> = accounts.into_iter().map(AccountChanges::from).collect();
         let found = compute_block_access_list_hash(&accounts);
         match found == hash {
             true => Ok(Self { accounts }),
+            false if accounts.is_empty() => Err(UpstreamFault::Absent { answer }),
             false => Err(UpstreamFault::AccessListHash {
                 expected: hash,
                 found,
@@ -69,8 +82,9 @@ impl AccessList {
         }
     }
 
-    /// What the block changed, with the values after it. Unlike a trace, it has everything, also
-    /// what no transaction changed.
+    /// What the block changed, with the values after it, also outside of transactions. It lacks one
+    /// change: an account without anything that a block touches is deleted (EIP-161), and named
+    /// without a change.
     #[must_use]
     pub fn changes(&self) -> StateChanges {
         let changed = self.accounts.iter().filter(|account| account.has_changes());

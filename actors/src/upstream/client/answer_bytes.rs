@@ -15,9 +15,13 @@ pub(super) const OMMER: usize = 64 << 10;
 /// Longest code: half a megabyte in hex, some twenty times what Ethereum allows.
 pub(super) const CODE: usize = 1 << 20;
 
-/// Longest access list. Nothing in it takes more bytes for its gas than an account that is only
-/// named: 165 for 2,000 gas (EIP-7928). So there is room for the list of 200 million gas.
-pub(super) const ACCESS_LIST: usize = 16 << 20;
+/// Longest access list of a block with this gas limit. Nothing in it takes more bytes for its gas
+/// than an account that is only named: some 150 for 2,000 gas (EIP-7928). Twice that is enough, and
+/// what blocks change at their start and end fits in too.
+pub(crate) fn access_list(gas_limit: u64) -> usize {
+    let of_gas = usize::try_from(gas_limit / 2_000 * 300).unwrap_or(usize::MAX);
+    of_gas.saturating_add(1 << 20).min(ANSWER_BYTES_MAX)
+}
 
 /// Longest trace of a block's changes: 100 bytes for each of 160,000 slots.
 pub(super) const TRACE: usize = 16 << 20;
@@ -83,6 +87,17 @@ mod tests {
             (Some(u64::MAX), ANSWER_BYTES_MAX),
         ] {
             assert_eq!(block(gas_limit), expected, "{gas_limit:?}");
+        }
+    }
+
+    #[test]
+    fn an_access_list_is_bounded_by_its_gas() {
+        for (gas_limit, expected) in [
+            (0, MIB),
+            (60_000_000, MIB + 9_000_000),
+            (u64::MAX, ANSWER_BYTES_MAX),
+        ] {
+            assert_eq!(access_list(gas_limit), expected, "{gas_limit}");
         }
     }
 

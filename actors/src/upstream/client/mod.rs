@@ -13,6 +13,7 @@ mod http;
 mod large;
 mod negative_cache;
 mod optional_method;
+mod state;
 mod tls;
 mod transport;
 mod ws;
@@ -27,9 +28,7 @@ use std::{
 };
 
 use alloy_json_rpc::{ErrorPayload, RpcRecv, RpcSend};
-use alloy_primitives::{Address, B256, U64};
-use futures_util::{StreamExt, TryStreamExt, stream};
-use nearhead_chain::changes::TRACER_OPTIONS;
+use alloy_primitives::{B256, U64};
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -45,7 +44,7 @@ pub(crate) use large::JsonAnswer;
 pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
-use super::{Endpoint, Scheme};
+use super::Endpoint;
 use optional_method::MissingMethods;
 use transport::Transport;
 
@@ -62,9 +61,6 @@ pub(crate) struct CallLimits {
     /// arrived.
     pub(crate) answer_bytes_max: usize,
 }
-
-/// Calls of one list that are made at once: they leave turns to other calls.
-const CALLS_AT_ONCE: usize = 8;
 
 /// A block tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,112 +260,6 @@ impl UpstreamClient {
         ommer.await.map(JsonAnswer::into_json)
     }
 
-    /// The proof of an account and its slots in the state after this block.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn proof(
-        &self,
-        address: Address,
-        slots: &[B256],
-        block: B256,
-    ) -> Result<Box<RawValue>, CallError> {
-        let bytes_max = answer_bytes::proof(slots.len());
-        let params = (address, slots, block);
-        self.call_optional(OptionalMethod::Proof, params, bytes_max)
-            .await
-    }
-
-    /// An account's code in the state after this block.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn code(
-        &self,
-        address: Address,
-        block: B256,
-    ) -> Result<Box<RawValue>, CallError> {
-        self.call_optional(OptionalMethod::Code, (address, block), answer_bytes::CODE)
-            .await
-    }
-
-    /// The proofs of several accounts and their slots, in the order of `wanted`: in one request, or
-    /// one by one from an upstream that refuses batches.
-    ///
-    /// # Errors
-    /// See [`CallError`]. If one proof fails, all fail.
-    pub(crate) async fn proofs(
-        &self,
-        wanted: &[(Address, Vec<B256>)],
-        block: B256,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
-        let method = OptionalMethod::Proof;
-        let batch = OptionalMethod::Batch;
-        let is_http = self.inner.endpoint.scheme() == Scheme::Http;
-        if is_http && wanted.len() > 1 && !self.lacks(batch) {
-            let params: Vec<_> = wanted
-                .iter()
-                .map(|(address, slots)| (address, slots, block))
-                .collect();
-            let _turn = self.turn().await?;
-            let transport = &self.inner.transport;
-            let answers = transport.batch(self.timeout, method.name(), &params).await;
-            match answers {
-                Err(error) if error.refuses_batches() => self.record_missing(batch),
-                Err(error) => return Err(error),
-                Ok(answers) if answers.iter().all(is_unanswered) => self.record_missing(batch),
-                Ok(answers) => return answers.into_iter().collect(),
-            }
-        }
-        // Over WebSocket a batch would be as many messages, and none of them would have a bound.
-        let call = |(address, slots): (Address, Vec<B256>)| {
-            let client = self.clone();
-            async move { client.proof(address, &slots, block).await }
-        };
-        let calls: Vec<_> = wanted.iter().cloned().map(call).collect();
-        stream::iter(calls)
-            .buffered(CALLS_AT_ONCE)
-            .try_collect()
-            .await
-    }
-
-    /// What each transaction of a block changed, as JSON of the prestate tracer.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn trace(&self, block: B256) -> Result<Box<RawValue>, CallError> {
-        let options: &RawValue =
-            serde_json::from_str(TRACER_OPTIONS).map_err(|error| CallError::malformed(&error))?;
-        let params = (block, options);
-        self.call_optional(OptionalMethod::Trace, params, answer_bytes::TRACE)
-            .await
-    }
-
-    /// The access list of this block (EIP-7928).
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn access_list(&self, block: B256) -> Result<Box<RawValue>, CallError> {
-        let (method, max) = (OptionalMethod::AccessList, answer_bytes::ACCESS_LIST);
-        self.call_optional(method, (block,), max).await
-    }
-
-    /// A witness of the block with this number: nodes of the state before it. `None` from a version
-    /// that must not be asked for one.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub(crate) async fn witness(&self, number: u64) -> Result<Option<Box<RawValue>>, CallError> {
-        let version: String = self.read("web3_clientVersion", ()).await?;
-        if is_harmed_by_witness(&version) {
-            self.record_missing(OptionalMethod::Witness);
-            return Ok(None);
-        }
-        let (method, params) = (OptionalMethod::Witness, (U64::from(number),));
-        let witness = self.call_optional(method, params, answer_bytes::WITNESS);
-        witness.await.map(Some)
-    }
-
     /// A call of any method: the upstream's answer of at most `bytes_max` bytes, null included, or
     /// its own error.
     ///
@@ -468,12 +358,12 @@ impl UpstreamClient {
         method: OptionalMethod,
         params: impl RpcSend,
         bytes_max: usize,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<JsonAnswer, CallError> {
         let answer = self.call(method.name(), params, bytes_max).await;
         if matches!(answer, Err(CallError::UnsupportedMethod)) {
             self.record_missing(method);
         }
-        answer.map(JsonAnswer::into_json)
+        answer
     }
 
     /// Remembers for five minutes that the upstream lacks this method, or is of no use with it.
@@ -514,30 +404,6 @@ impl UpstreamClient {
         let turn = time::timeout(self.timeout, self.inner.turns.acquire()).await;
         turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
     }
-}
-
-/// Whether this may be a geth that corrupts its database when it is asked for the witness of a
-/// block below its head, as 1.16.4 to 1.17.1 do.
-fn is_harmed_by_witness(client_version: &str) -> bool {
-    let Some(version) = client_version.strip_prefix("Geth/") else {
-        return false;
-    };
-    let numbers_of = |part: &str| {
-        let numbers = part.strip_prefix('v')?.split(['.', '-', '+']);
-        let mut numbers = numbers.map(str::parse);
-        let mut next = || numbers.next()?.ok();
-        Some([next()?, next()?, next()?])
-    };
-    // An operator's own name may come first.
-    let numbers: Option<[u32; 3]> = version.split('/').find_map(numbers_of);
-    // Only versions that are known to be good: forks of geth count in other ways.
-    numbers.is_none_or(|numbers| !([1, 17, 2]..[1, 100, 0]).contains(&numbers))
-}
-
-/// Whether an upstream that answered one object to a batch left this call without an answer.
-fn is_unanswered(answer: &Result<Box<RawValue>, CallError>) -> bool {
-    let error = answer.as_ref().err();
-    error.is_some_and(|error| matches!(error, CallError::Malformed(_) | CallError::Connection(_)))
 }
 
 impl fmt::Debug for UpstreamClient {

@@ -91,7 +91,7 @@ nearhead_chain::reasons! {
     BadBlock = "bad_block", "a block or its receipts failed a check against the block's hash";
     Unfit = "unfit", "its blocks do not fit into the window";
     Unchecked = "unchecked", "a check of its block panicked, which is a defect of nearhead";
-    BadProof = "bad_proof", "a proof or contract code failed a check against the state root";
+    BadProof = "bad_proof", "a proof, contract code or access list failed a check against the block";
 }
 
 impl Fault {

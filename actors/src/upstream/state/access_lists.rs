@@ -1,17 +1,41 @@
-//! The access lists of recent blocks (EIP-7928).
+//! Access lists of blocks (EIP-7928) that are held for clients.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time,
+};
 
 /// Bytes of JSON that are held: twice the lists of 128 blocks of mainnet, at 60 million gas each.
 const BYTES_MAX: usize = 64 << 20;
+/// Lists that are held: those of the window, and of blocks that were replaced.
+const LISTS_MAX: usize = 256;
+/// Lists that are asked for or verified for clients at a time. Each may take some tens of megabytes
+/// until it is verified, and milliseconds of a thread that new blocks need too.
+const IN_PROGRESS_MAX: usize = 2;
+/// Longest wait of a client's list for its turn: a hundred of usual size come within it.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Verified access lists by their hashes, as the JSON that is served. The oldest ones make room.
-#[derive(Debug, Default)]
-pub(super) struct AccessLists(Mutex<Held>);
+/// Verified access lists by their hashes, as the JSON that is served. Those fetched first make
+/// room.
+#[derive(Debug)]
+pub(super) struct AccessLists {
+    held: Mutex<Held>,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for AccessLists {
+    fn default() -> Self {
+        Self {
+            held: Mutex::default(),
+            turns: Arc::new(Semaphore::new(IN_PROGRESS_MAX)),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -21,8 +45,15 @@ struct Held {
 }
 
 impl AccessLists {
+    /// Waits for a turn to ask for a list and to verify it; `None` if it does not come in time.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.turns).acquire_owned();
+        // The semaphore is never closed.
+        time::timeout(TURN_WAIT_MAX, turn).await.ok()?.ok()
+    }
+
     pub(super) fn get(&self, hash: &B256) -> Option<Bytes> {
-        let held = self.0.lock();
+        let held = self.held.lock();
         // Most reads are near the head.
         let mut newest_first = held.lists.iter().rev();
         let found = newest_first.find(|(held, _)| held == hash);
@@ -30,13 +61,13 @@ impl AccessLists {
     }
 
     pub(super) fn insert(&self, hash: B256, json: Bytes) {
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         if held.lists.iter().any(|(known, _)| *known == hash) {
             return;
         }
         held.bytes += json.len();
         held.lists.push_back((hash, json));
-        while held.bytes > BYTES_MAX
+        while (held.bytes > BYTES_MAX || held.lists.len() > LISTS_MAX)
             && let Some((_, oldest)) = held.lists.pop_front()
         {
             held.bytes -= oldest.len();
@@ -65,5 +96,8 @@ mod tests {
         assert_eq!(held(), [false; 4]);
         lists.insert(hash(0), Bytes::from_static(b"[]"));
         assert_eq!(held(), [true, false, false, false]);
+        let many = (4..260).map(|at| B256::from(alloy_primitives::U256::from(at)));
+        many.for_each(|hash| lists.insert(hash, Bytes::from_static(b"[]")));
+        assert_eq!((held(), lists.held.lock().lists.len()), ([false; 4], 256));
     }
 }

@@ -1,15 +1,14 @@
 //! What a node says that a block changed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use nearhead_chain::{
-    changes::{AccessList, TraceError, add_operations, touched, traced, witness_nodes},
-    remote::UpstreamFault,
+    changes::{TraceError, add_operations, touched, traced, witness_nodes},
     trie::StateChanges,
 };
 
 use super::{
-    BlockRef, Shared, StateFollow,
+    ListRef, Shared, StateFollow, StateUpstream,
     fetch::StateFetchError,
     merge_counts::ChangesFrom,
     merging::{Allowance, Step},
@@ -21,7 +20,7 @@ use crate::upstream::{
 
 impl Shared {
     /// What the block changed: as its access list has it, as the node's tracer reports it, or the
-    /// keys that the block names.
+    /// keys that the block names. `from` is set to each of these before the node is asked.
     pub(super) async fn changes(
         &self,
         id: UpstreamId,
@@ -39,10 +38,12 @@ impl Shared {
                 changes = self.traced(client, step, allowance).await?;
             }
             if let Some(changes) = changes {
-                if follow == StateFollow::Witness
-                    && self.take_witness(client, step, allowance).await?
-                {
+                let changes_from = *from;
+                if follow == StateFollow::Witness {
                     *from = ChangesFrom::Witness;
+                    if !self.take_witness(client, step, allowance).await? {
+                        *from = changes_from;
+                    }
                 }
                 return Ok(changes);
             }
@@ -59,44 +60,46 @@ impl Shared {
         Ok(changes)
     }
 
-    /// The changes in the block's access list, which is kept for clients; `None` if the block has
-    /// none, or the node does not give it.
+    /// The changes in the block's access list, which is held for clients too; `None` if the block
+    /// has none, or the node does not give it.
     async fn listed(
         &self,
         id: UpstreamId,
         step: Step<'_>,
         allowance: &mut Allowance,
     ) -> Result<Option<StateChanges>, StateFetchError> {
-        let client = &self.upstreams[id].client;
-        let Some(hash) = step.block.header.block_access_list_hash else {
+        let Some(list) = ListRef::of(step.block).filter(|_| self.gives_lists(id)) else {
             return Ok(None);
         };
-        if client.lacks(OptionalMethod::AccessList) {
-            return Ok(None);
-        }
+        let client = allowance.before_proofs(&self.upstreams[id].client);
         self.merges.count_request();
-        let json = match allowance.first(client).access_list(step.block.hash).await {
-            Ok(json) => json,
-            Err(error) => return without(client, OptionalMethod::AccessList, error),
-        };
-        allowance.take_bytes(self, &json);
-        let read = move || {
-            let list = AccessList::verify(json.get().as_bytes(), hash)?;
-            Ok::<_, UpstreamFault>((list.changes(), list.json()))
-        };
-        match self.on_verifier_thread(read).await? {
-            Ok((changes, json)) => {
-                self.access_lists.insert(hash, json);
-                Ok(Some(changes))
+        // One merge is under way at a time: it waits for no turn.
+        let error = match self.ask_access_list(&client, list, ()).await {
+            Ok((list, bytes)) => {
+                allowance.take_bytes(self, bytes);
+                return Ok(Some(list.changes()));
             }
-            // The node is at fault, and may be asked for what is proven, or only a hint.
-            Err(fault) => {
-                if let Some(block) = BlockRef::of(step.block) {
-                    self.report(id, &block, &fault.into());
-                }
-                Ok(None)
-            }
+            Err(StateFetchError::Call(error)) => error,
+            Err(error) => return Err(error),
+        };
+        // It may be short of time, or lack this one list: clients may ask it for others.
+        if !matches!(error, CallError::NotFound | CallError::UnsupportedMethod) {
+            self.upstreams[id].lists_late.record(Instant::now());
         }
+        match error {
+            CallError::Busy | CallError::RateLimited { .. } | CallError::Connection(_) => {
+                Err(error.into())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a merge asks this node for access lists.
+    pub(super) fn gives_lists(&self, id: UpstreamId) -> bool {
+        let StateUpstream {
+            client, lists_late, ..
+        } = &self.upstreams[id];
+        !client.lacks(OptionalMethod::AccessList) && !lists_late.is_known(Instant::now())
     }
 
     /// The changes that the node's tracer reports; `None` if it does not.
@@ -110,11 +113,11 @@ impl Shared {
             return Ok(None);
         }
         self.merges.count_request();
-        let json = match allowance.first(client).trace(step.block.hash).await {
+        let json = match allowance.before_proofs(client).trace(step.block.hash).await {
             Ok(json) => json,
             Err(error) => return without(client, OptionalMethod::Trace, error),
         };
-        allowance.take_bytes(self, &json);
+        allowance.take_bytes(self, json.get().len());
         let (parent, block) = (Arc::clone(step.parent), Arc::clone(step.block));
         let read = move || {
             let transactions = block.transaction_hashes.len();
@@ -157,7 +160,7 @@ impl Shared {
                 return Ok(without::<()>(client, OptionalMethod::Witness, error)?.is_some());
             }
         };
-        allowance.take_bytes(self, &json);
+        allowance.take_bytes(self, json.get().len());
         let before = step.parent.state.clone();
         let insert = move || {
             let nodes = witness_nodes(json.get().as_bytes())?;

@@ -13,12 +13,12 @@ use tokio::task::JoinError;
 use super::{
     BlockRef, Shared,
     counts::CallEnd,
-    single_flight::{Wanted, WantedAccount},
+    single_flight::{ListRef, STATE, Wanted, WantedAccount},
 };
 use crate::{
     messages::{QueryError, Reply},
     upstream::{
-        client::{CallError, OptionalMethod, UpstreamClient},
+        client::{CallError, OptionalMethod, UpstreamClient, answer_bytes},
         health::{Fault, FaultReport, UpstreamId, Verdict},
     },
 };
@@ -35,6 +35,17 @@ pub(super) enum StateFetchError {
     /// A check panicked, or the runtime is shut down.
     #[error("a check did not end: {0}")]
     Unchecked(#[from] JoinError),
+}
+
+impl StateFetchError {
+    /// Whether the node will not have an access list later either. One that does not know the
+    /// block yet says the same as one that never will.
+    const fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::Call(CallError::UnsupportedMethod | CallError::Rpc { .. })
+        )
+    }
 }
 
 /// Whether another attempt may succeed soon.
@@ -56,7 +67,8 @@ impl Shared {
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    if self.report(id, block, &error) == Retry::Soon {
+                    let after = self.report(id, block, wanted.name(), &error);
+                    if after == Retry::Soon || wanted.is_list() && !error.is_lasting() {
                         retry = Retry::Soon;
                     }
                 }
@@ -76,7 +88,7 @@ impl Shared {
     ) -> Result<(), StateFetchError> {
         let wanted = match wanted {
             Wanted::Account(wanted) => wanted,
-            Wanted::AccessList(hash) => return self.fetch_access_list(id, block, *hash).await,
+            Wanted::AccessList(list) => return self.fetch_access_list(id, *list).await,
         };
         // The account is often resident when its code is not.
         let known = match wanted.with_code {
@@ -142,16 +154,56 @@ impl Shared {
     async fn fetch_access_list(
         &self,
         id: UpstreamId,
-        block: &BlockRef,
-        hash: B256,
+        list: ListRef,
     ) -> Result<(), StateFetchError> {
         let client = self.having(id, OptionalMethod::AccessList)?;
-        let json = client.access_list(block.hash).await;
-        let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
-        let verify = move || Ok(AccessList::verify(json.get().as_bytes(), hash)?.json());
-        let list = self.check(verify).await?;
-        self.access_lists.insert(hash, list);
-        Ok(())
+        let turn = self.access_lists.turn().await.ok_or(CallError::Busy)?;
+        let asked = self.ask_access_list(client, list, turn).await;
+        self.counts.count_call(match &asked {
+            Ok(_) => CallEnd::Verified,
+            Err(StateFetchError::Refuted(_)) => CallEnd::Refuted,
+            Err(_) => CallEnd::Failed,
+        });
+        asked.map(|_| ())
+    }
+
+    /// Asks a node for an access list, verifies it and holds it. Returns the bytes of the node's
+    /// answer too.
+    ///
+    /// A node whose answer has another form, or whose list is false, is known to be of no use for
+    /// lists afterwards. `turn` is kept until the list is verified, whoever has stopped to wait.
+    pub(super) async fn ask_access_list(
+        &self,
+        client: &UpstreamClient,
+        list: ListRef,
+        turn: impl Send + 'static,
+    ) -> Result<(AccessList, usize), StateFetchError> {
+        let bytes_max = answer_bytes::access_list(list.gas_limit);
+        let answer = client.access_list(list.block, bytes_max).await?;
+        let bytes = answer.get().len();
+        let verify = move || {
+            let verified = AccessList::verify(answer.get().as_bytes(), list.hash);
+            let json = verified.as_ref().ok().map(AccessList::json);
+            drop((answer, turn));
+            (verified, json)
+        };
+        let (verified, json) = self.on_verifier_thread(verify).await?;
+        if let Some(json) = json {
+            self.access_lists.insert(list.hash, json);
+        }
+        let verified = verified.map(|list| (list, bytes));
+        verified.map_err(|fault| match fault {
+            UpstreamFault::Absent { .. } => CallError::NotFound.into(),
+            UpstreamFault::Malformed { .. } => {
+                tracing::debug!(node = %client.endpoint(), %fault, "not an access list");
+                client.record_missing(OptionalMethod::AccessList);
+                CallError::UnsupportedMethod.into()
+            }
+            fault => {
+                client.record_missing(OptionalMethod::AccessList);
+                fault.into()
+            }
+        })
     }
 
     /// The client of an upstream that is not known to lack a method.
@@ -197,11 +249,12 @@ impl Shared {
     }
 
     /// Reports a failure to the follower if it is the upstream's fault or limit, and returns
-    /// whether another attempt may succeed soon.
+    /// whether another attempt may succeed soon. `what` was asked for.
     pub(super) fn report(
         &self,
         id: UpstreamId,
         block: &BlockRef,
+        what: &'static str,
         error: &StateFetchError,
     ) -> Retry {
         let upstream = &self.upstreams[id];
@@ -212,7 +265,7 @@ impl Shared {
             // It has pruned this block's state, or does not have the block yet. That is no fault:
             // its heads and blocks still count.
             StateFetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
-                if upstream.state_pruned.record(Instant::now()) {
+                if what == STATE && upstream.state_pruned.record(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         block = block.number,
@@ -230,13 +283,13 @@ impl Shared {
             StateFetchError::Unchecked(_) => (Verdict::NotAtFault, Retry::Futile),
         };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the node did not give the state");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the node did not give the {what}");
         if verdict != Verdict::NotAtFault {
             // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {
                 upstream: id,
                 verdict,
-                error: format!("state of block {number} ({hash}): {error}"),
+                error: format!("{what} of block {number} ({hash}): {error}"),
             });
         }
         retry

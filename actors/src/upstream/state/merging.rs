@@ -1,7 +1,7 @@
 //! One merge: the changes of a block from one node after another, then what cannot be computed,
 //! proven in batches.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use alloy_primitives::B256;
 use futures_util::future::try_join_all;
@@ -10,16 +10,17 @@ use nearhead_chain::{
     remote::{UpstreamFault, verify_proof},
     trie::{Merge, Merged, State, StateChanges, TrieError, WantedProof},
 };
-use serde_json::value::RawValue;
 
 use super::{
     BlockRef, Shared, StateFollow,
     fetch::StateFetchError,
     merge_counts::{ChangesFrom, MergeEnd},
+    single_flight::STATE,
 };
 use crate::upstream::{
     client::{CallError, OptionalMethod, UpstreamClient},
     health::UpstreamId,
+    standing::Order,
 };
 
 /// Accounts and slots that one merge may have proven: more than a full block changes.
@@ -55,13 +56,13 @@ impl Allowance {
         client.within(self.until.saturating_duration_since(Instant::now()))
     }
 
-    /// The same for the first calls of a merge: half of the time is for the proofs.
-    pub(super) fn first(&self, client: &UpstreamClient) -> UpstreamClient {
+    /// The same for a call before the proofs: it gets half of the time that is left.
+    pub(super) fn before_proofs(&self, client: &UpstreamClient) -> UpstreamClient {
         client.within(self.until.saturating_duration_since(Instant::now()) / 2)
     }
 
-    pub(super) fn take_bytes(&mut self, shared: &Shared, json: &RawValue) {
-        let bytes = json.get().len();
+    /// Counts an answer of so many bytes.
+    pub(super) fn take_bytes(&mut self, shared: &Shared, bytes: usize) {
         shared.merges.count_bytes(bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
@@ -86,7 +87,8 @@ impl Shared {
             bytes: BYTES_MAX,
             until,
         };
-        for id in self.merge_order(follow, step.block) {
+        let mut order = VecDeque::from(self.merge_order(follow, step.block));
+        while let Some(id) = order.pop_front() {
             let merged = async {
                 let changes = self.changes(id, follow, step, &mut allowance, from).await?;
                 self.merge_changes(id, &block, before, changes, &mut allowance)
@@ -98,27 +100,40 @@ impl Shared {
                 Err(StateFetchError::Call(CallError::RateLimited { .. } | CallError::Busy)) => {
                     self.upstreams[id].limits_merges.record(Instant::now());
                 }
-                Err(error) => _ = self.report(id, &block, &error),
+                Err(error) => {
+                    self.report(id, &block, STATE, &error);
+                    // Who gave a false list is not asked for lists any more, and may have proofs.
+                    if let StateFetchError::Refuted(UpstreamFault::AccessListHash { .. }) = error {
+                        order.push_back(id);
+                    }
+                }
             }
         }
         MergeEnd::Failed
     }
 
-    /// The nodes to ask, those with the best source of changes first; without those that limit
-    /// merges.
+    /// The nodes to ask, those with the best source of changes first, and those with a fault last;
+    /// without those that limit merges.
     pub(super) fn merge_order(&self, follow: StateFollow, block: &Block) -> Vec<UpstreamId> {
         let now = Instant::now();
-        let mut order = self.standing.order(now).upstreams;
-        order.retain(|id| !self.upstreams[*id].limits_merges.is_known(now));
+        let Order {
+            mut upstreams,
+            without_fault,
+            ..
+        } = self.standing.order(now);
         if follow != StateFollow::Proofs {
             let has_list = block.header.block_access_list_hash.is_some();
-            order.sort_by_key(|id| {
-                let client = &self.upstreams[*id].client;
-                let lacks_list = !has_list || client.lacks(OptionalMethod::AccessList);
-                (lacks_list, client.lacks(OptionalMethod::Trace))
-            });
+            let (without_fault, with_fault) = upstreams.split_at_mut(without_fault);
+            for ids in [without_fault, with_fault] {
+                ids.sort_by_key(|id| {
+                    let lacks_list = !has_list || !self.gives_lists(*id);
+                    let client = &self.upstreams[*id].client;
+                    (lacks_list, client.lacks(OptionalMethod::Trace))
+                });
+            }
         }
-        order
+        upstreams.retain(|id| !self.upstreams[*id].limits_merges.is_known(now));
+        upstreams
     }
 
     /// Merges changes into the state after the block.

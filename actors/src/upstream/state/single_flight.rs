@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
+use nearhead_chain::block::Block;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -11,13 +12,30 @@ use tokio::{
 
 use crate::messages::{QueryError, Reply};
 
+/// What log lines call parts of the state.
+pub(super) const STATE: &str = "state";
+
 /// What one fetch gets; fetches of equal values are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
     /// A part of the state.
     Account(Arc<WantedAccount>),
-    /// The access list with this hash.
-    AccessList(B256),
+    /// An access list.
+    AccessList(ListRef),
+}
+
+impl Wanted {
+    /// What it is, for a log line.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Account(_) => STATE,
+            Self::AccessList(_) => "access list",
+        }
+    }
+
+    pub(super) const fn is_list(&self) -> bool {
+        matches!(self, Self::AccessList(_))
+    }
 }
 
 /// An account, slots of it, and its code.
@@ -29,10 +47,33 @@ pub(super) struct WantedAccount {
     pub(super) with_code: bool,
 }
 
+/// A block's access list: what names it, and what bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ListRef {
+    /// The block's hash.
+    pub(crate) block: B256,
+    /// The list's hash, in the block's header.
+    pub(crate) hash: B256,
+    /// The block's gas limit, which bounds the list.
+    pub(super) gas_limit: u64,
+}
+
+impl ListRef {
+    /// That of a block; `None` if it is older than access lists.
+    pub(crate) fn of(block: &Block) -> Option<Self> {
+        Some(Self {
+            block: block.hash,
+            hash: block.header.block_access_list_hash?,
+            gas_limit: block.header.gas_limit,
+        })
+    }
+}
+
 /// How a fetch ended; `None` while it is in progress.
 pub(super) type End = Option<Reply<()>>;
 
-/// The fetches in progress. Each has a waiter, so there are no more than accounts being read.
+/// The fetches in progress. Each has a waiter, so there are no more than accounts and lists being
+/// read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SingleFlight {
     in_progress: Arc<Mutex<InProgress>>,
@@ -47,7 +88,7 @@ struct InProgress {
 /// One fetch.
 #[derive(Debug)]
 struct Flight {
-    /// Distinguishes it from a later fetch of the same state.
+    /// Distinguishes it from a later fetch of what is equal.
     number: u64,
     waiting: usize,
     end: watch::Receiver<End>,
@@ -64,7 +105,7 @@ pub(super) struct Waiter {
 }
 
 impl SingleFlight {
-    /// Joins the fetch of this, or begins one. `begin` spawns its task, which sends the
+    /// Joins the fetch of what is wanted, or begins one. `begin` spawns its task, which sends the
     /// result.
     pub(super) fn join(
         &self,

@@ -5,6 +5,8 @@ mod http;
 pub(in crate::upstream) mod server;
 mod websocket;
 
+use alloy_primitives::Address;
+
 use super::*;
 
 const HASH: B256 = B256::repeat_byte(1);

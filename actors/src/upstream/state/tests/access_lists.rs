@@ -66,19 +66,27 @@ fn honest(call: &RecordedCall) -> UpstreamReply {
     giving(call, &list())
 }
 
-/// As some clients name the members, and leave out what is empty.
-fn with_other_names(call: &RecordedCall) -> UpstreamReply {
+/// Without the lists that are empty, as some nodes give it.
+fn leaving_out_what_is_empty(call: &RecordedCall) -> UpstreamReply {
     let mut list = list();
     for account in list.as_array_mut().unwrap() {
         let members = account.as_object_mut().unwrap();
         members.retain(|_, value| !value.as_array().is_some_and(Vec::is_empty));
     }
-    let text = list.to_string();
-    let text = text.replace(r#""index""#, r#""blockAccessIndex""#);
-    UpstreamReply::Result(match call.method.as_str() {
-        "eth_getBlockAccessList" => text.replace(r#""key""#, r#""slot""#),
-        _ => return following(call),
-    })
+    giving(call, &list)
+}
+
+/// With null for what is empty, and the names that geth 1.17.4 has in its engine API.
+fn with_null_and_other_names(call: &RecordedCall) -> UpstreamReply {
+    let mut text = list().to_string().replace("[]", "null");
+    for (ours, theirs) in [
+        ("index", "blockAccessIndex"),
+        ("key", "slot"),
+        ("changes", "slotChanges"),
+    ] {
+        text = text.replace(&format!("\"{ours}\""), &format!("\"{theirs}\""));
+    }
+    giving(call, &serde_json::from_str(&text).unwrap())
 }
 
 fn with_a_flipped_bit(call: &RecordedCall) -> UpstreamReply {
@@ -93,8 +101,18 @@ fn leaving_out_an_account(call: &RecordedCall) -> UpstreamReply {
     giving(call, &list)
 }
 
-fn with_no_list(call: &RecordedCall) -> UpstreamReply {
-    giving(call, &json!("0xc0"))
+fn in_another_form(call: &RecordedCall) -> UpstreamReply {
+    giving(call, &json!({"accountChanges": list()}))
+}
+
+fn with_numbers(call: &RecordedCall) -> UpstreamReply {
+    let mut list = list();
+    list[0]["storageReads"] = json!([7]);
+    giving(call, &list)
+}
+
+fn empty(call: &RecordedCall) -> UpstreamReply {
+    giving(call, &json!([]))
 }
 
 fn without_the_method(call: &RecordedCall) -> UpstreamReply {
@@ -131,7 +149,11 @@ fn merging(respond: &[Respond], follow: StateFollow) -> Merging<'_> {
 
 #[actix::test]
 async fn a_list_says_all_that_a_block_changed() {
-    for respond in [honest as Respond, with_other_names] {
+    for respond in [
+        honest as Respond,
+        leaving_out_what_is_empty,
+        with_null_and_other_names,
+    ] {
         let merged = merging(&[respond], StateFollow::Auto).merge().await;
         assert_eq!(merged.end, (ChangesFrom::AccessList, MergeEnd::Whole));
         merged.check_held(3, &[1, 2, 5, 90]);
@@ -165,6 +187,9 @@ async fn without_a_list_a_tracer_is_asked() {
         without_the_method as Respond,
         without_the_list,
         having_pruned_it,
+        in_another_form,
+        with_numbers,
+        empty,
     ] {
         let mut merged = merging(&[respond], StateFollow::Auto).merge().await;
         assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
@@ -185,17 +210,62 @@ async fn without_a_list_a_tracer_is_asked() {
 
 #[actix::test]
 async fn a_false_list_is_a_fault_and_no_answer() {
-    for respond in [
-        with_a_flipped_bit as Respond,
-        leaving_out_an_account,
-        with_no_list,
-    ] {
+    for respond in [with_a_flipped_bit as Respond, leaving_out_an_account] {
         let mut merged = merging(&[respond], StateFollow::Auto).merge().await;
         assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
         merged.check_held(4, &[]);
         let report = merged.fault_reports.try_recv().unwrap();
         assert_eq!(report.verdict, Verdict::Fault(Fault::BadProof));
         assert_eq!(merged.source.held_access_list(&hash_of(&list())), None);
+        // Another node is asked before the liar's trace is.
+        let merged = merging(&[respond, honest], StateFollow::Auto).merge().await;
+        assert_eq!(merged.end, (ChangesFrom::AccessList, MergeEnd::Whole));
+        assert_eq!(merged.upstreams[0].methods(), ["eth_getBlockAccessList"]);
+        let step = merged.step();
+        let order = merged
+            .source
+            .shared
+            .merge_order(StateFollow::Auto, step.block);
+        assert_eq!(order, [1, 0], "the liar is not asked for lists any more");
+    }
+}
+
+/// A merge that takes too long is counted under what it waited for.
+#[actix::test]
+async fn the_source_is_known_before_it_answers() {
+    let silent: [(Respond, ChangesFrom); 3] = [
+        (
+            |call| silent_to("eth_getBlockAccessList", call),
+            ChangesFrom::AccessList,
+        ),
+        (
+            |call| match call.method.as_str() {
+                "eth_getBlockAccessList" => UpstreamReply::Error(-32_601, "method not found"),
+                _ => silent_to("debug_traceBlockByHash", call),
+            },
+            ChangesFrom::Tracer,
+        ),
+        (
+            |call| silent_to("debug_executionWitness", call),
+            ChangesFrom::Witness,
+        ),
+    ];
+    for (respond, expected) in silent {
+        let upstreams = [respond];
+        let merging = merging(&upstreams, StateFollow::Witness);
+        let mut from = ChangesFrom::Keys;
+        let scene = merging.scene().await;
+        let merge = scene.merge(StateFollow::Witness, &mut from);
+        let late = tokio::time::timeout(Duration::from_millis(200), merge).await;
+        assert!(late.is_err());
+        assert_eq!(from, expected);
+    }
+}
+
+fn silent_to(method: &str, call: &RecordedCall) -> UpstreamReply {
+    match call.method == method {
+        true => UpstreamReply::Silence,
+        false => honest(call),
     }
 }
 
@@ -222,7 +292,7 @@ impl Scene {
 
 #[actix::test]
 async fn a_list_is_fetched_once_for_many() {
-    let scene = reading(&[with_other_names], Some(hash_of(&list()))).await;
+    let scene = reading(&[leaving_out_what_is_empty], Some(hash_of(&list()))).await;
     for _ in 0..2 {
         let reads = (0..20).map(|_| scene.find_access_list());
         for read in futures_util::future::join_all(reads).await {
@@ -246,10 +316,20 @@ async fn a_block_before_amsterdam_has_no_list() {
 #[actix::test]
 async fn the_next_node_is_asked_for_a_list() {
     let hash = Some(hash_of(&list()));
-    for respond in [without_the_method as Respond, with_a_flipped_bit] {
+    // What a node may have later is worth another attempt.
+    for (respond, is_lasting) in [
+        (without_the_method as Respond, true),
+        (having_pruned_it, true),
+        (in_another_form, true),
+        (without_the_list, false),
+        (with_a_flipped_bit, false),
+    ] {
         let alone = reading(&[respond], hash).await;
         let error = alone.find_access_list().await.unwrap_err();
-        assert!(matches!(error, QueryError::StateUnavailable), "{error}");
+        match is_lasting {
+            true => assert!(matches!(error, QueryError::StateUnavailable), "{error}"),
+            false => assert!(matches!(error, QueryError::Unavailable), "{error}"),
+        }
         let scene = reading(&[respond, honest], hash).await;
         assert!(scene.find_access_list().await.unwrap().is_some());
         assert_eq!(scene.calls(1), 1);

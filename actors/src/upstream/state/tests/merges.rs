@@ -264,8 +264,25 @@ async fn merge(follow: StateFollow, respond: &[Respond], held: &[(u64, &[u64])])
     merging.merge().await
 }
 
+/// A merge that has not begun.
+pub(super) struct MergeScene {
+    scene: Scene,
+    blocks: [Arc<Block>; 2],
+}
+
+impl MergeScene {
+    /// Merges the block, within a minute.
+    pub(super) async fn merge(&self, follow: StateFollow, from: &mut ChangesFrom) -> MergeEnd {
+        let [parent, block] = &self.blocks;
+        let step = Step { parent, block };
+        let until = Instant::now() + Duration::from_secs(60);
+        let shared = &self.scene.source.shared;
+        shared.merge(follow, step, until, from).await
+    }
+}
+
 impl Merging<'_> {
-    pub(super) async fn merge(self) -> Outcome {
+    pub(super) async fn scene(&self) -> MergeScene {
         let store = NodeStore::bounded(1 << 30);
         let scene = Scene::over(&store, self.respond).await;
         let [parent, block] = blocks(&store, self.access_list_hash);
@@ -273,20 +290,18 @@ impl Merging<'_> {
             let slots: Vec<U256> = slots.iter().copied().map(U256::from).collect();
             store.insert_proof(&FULL.prove(&address(*number), &slots).unwrap());
         }
-        let step = Step {
-            parent: &parent,
-            block: &block,
-        };
-        let until = Instant::now() + Duration::from_secs(60);
+        let blocks = [parent, block];
+        MergeScene { scene, blocks }
+    }
+
+    pub(super) async fn merge(self) -> Outcome {
+        let scene = self.scene().await;
         let mut from = ChangesFrom::Keys;
-        let merge = scene
-            .source
-            .shared
-            .merge(self.follow, step, until, &mut from);
-        let end = merge.await;
+        let end = scene.merge(self.follow, &mut from).await;
+        let MergeScene { scene, blocks } = scene;
         Outcome {
             end: (from, end),
-            blocks: [parent, block],
+            blocks,
             source: scene.source,
             fault_reports: scene.fault_reports,
             upstreams: scene.upstreams,
