@@ -28,7 +28,7 @@ pub(super) const METHODS: [&str; 12] = [
 ];
 
 /// A contract of the chain, which returns `0xffee` for the input `0xff01`.
-const CONTRACT: &str = "0x17e7eedce4ac02ef114a7ed9fe6e2f33feba1667";
+pub(super) const CONTRACT: &str = "0x17e7eedce4ac02ef114a7ed9fe6e2f33feba1667";
 
 /// Largest answer that clients request: viem accepts at most 10 MiB over HTTP, and one receipt has
 /// 21 MB.

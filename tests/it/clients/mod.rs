@@ -2,10 +2,12 @@
 //!
 //! Their answers are compared with plain JSON-RPC over HTTP (`answers`). Their notifications,
 //! through reorgs and a cut connection (`relay`), are compared with the chain over HTTP (`replay`).
-//! Some ask filters over HTTP (`filters`). The examples of the dashboard are run too (`snippets`).
+//! Some ask filters over HTTP (`filters`). Foundry calls contracts and forks the chain (`foundry`).
+//! The examples of the dashboard are run too (`snippets`).
 
 mod answers;
 mod filters;
+mod foundry;
 mod relay;
 mod replay;
 mod snippets;
