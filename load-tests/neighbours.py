@@ -7,7 +7,7 @@ from workloads import Workload
 
 # The second key, whose flood is measured with each of these.
 FLOODER = "flooder"
-FLOODS = ("proofs-1024", "filters-5000")
+FLOODS = ("proofs-1024", "filters-5000", "calls-40m")
 # Of what the server answers of the flood alone.
 FLOOD_LOAD = 2
 # Connections of the flooder at most: then it waits for answers, and sends less.

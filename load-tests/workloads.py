@@ -9,8 +9,9 @@ from servers import WORK, Failure
 
 # A public provider's requests to mainnet by method, in percent: EthClient Summit, quoted in
 # https://github.com/lambdaclass/ethrex/issues/6745. There the last four share 7.4; half of it is
-# taken to be eth_getLogs. 52.8 are eth_call, which nearhead does not serve: its share goes to the others.
+# taken to be eth_getLogs.
 MIX = {
+    "eth_call": 52.8,
     "eth_getBlockByNumber": 10.3,
     "eth_getBalance": 6.9,
     "eth_chainId": 5.8,
@@ -56,8 +57,22 @@ class Window:
         return {"fromBlock": hex(self.head - blocks + 1), "toBlock": self.latest, **filters}
 
 
+def transfers(token, sender, count):
+    """A call of a token of the dev chain: transfers of nothing, each of which reads two balances."""
+    pairs = (f"{0xACC0 + at:064x}{0:064x}" for at in range(count))
+    return {"from": sender, "to": token, "input": "0xa9059cbb" + "".join(pairs)}
+
+
+def single_calls(window):
+    """Calls of a token from several senders, and one in twelve of many transfers."""
+    senders = [t["from"] for t in window.some(window.transactions)]
+    sizes = [20] + [1] * (len(senders) - 1)
+    return [transfers(window.token, sender, size) for sender, size in zip(senders, sizes)]
+
+
 def mix(window):
     made = {
+        "eth_call": [[call, "latest"] for call in single_calls(window)],
         "eth_getBlockByNumber": [
             [block["number"], is_full] for block in window.blocks for is_full in (False, True)
         ],
@@ -79,9 +94,9 @@ def mix(window):
 
 
 def cheap(window):
-    """The methods of the mix whose answers are small."""
-    large = ("eth_getBlockByNumber", "eth_getLogs", "eth_getCode")
-    return {method: made for method, made in mix(window).items() if method not in large}
+    """The methods of the mix whose answers are small, and need no EVM."""
+    other = ("eth_getBlockByNumber", "eth_getLogs", "eth_getCode", "eth_call")
+    return {method: made for method, made in mix(window).items() if method not in other}
 
 
 def logs(window):
@@ -102,6 +117,33 @@ def logs(window):
         "no match, 128 blocks": (2, queries(window.last(128, address=UNKNOWN))),
         "bulk, 2 blocks": (1, queries(window.last(2))),
     }
+
+
+def calls(window):
+    def of(method, made, at=None):
+        return [(method, [call, at or window.latest]) for call in made]
+
+    senders = [t["from"] for t in window.some(window.transactions)]
+    single = [transfers(window.token, sender, 1) for sender in senders]
+    many = [transfers(window.token, sender, 100) for sender in senders]
+    return {
+        "call": (8, of("eth_call", single)),
+        "call, head-127": (2, of("eth_call", single, window.oldest)),
+        "call, 100 transfers": (2, of("eth_call", many)),
+        "estimate": (2, of("eth_estimateGas", single)),
+    }
+
+
+def calls_40m(window):
+    """A call that uses 40 million gas: a loop in code that the request brings along."""
+    rounds = 40_000_000 // 26
+    # PUSH3 rounds, JUMPDEST, PUSH1 1, SWAP1, SUB, DUP1, PUSH1 4, JUMPI, STOP.
+    code = f"0x62{rounds:06x}5b6001900380600457" + "00"
+    made = [
+        ("eth_call", [{"to": address}, window.latest, {address: {"code": code}}])
+        for address in ("0x" + window.draw.randbytes(20).hex() for _ in range(4))
+    ]
+    return {"40 million gas": (1, made)}
 
 
 def bulk_logs(window):
@@ -153,6 +195,8 @@ WORKLOADS = {
     "proofs-64": slots_64,
     "proofs-1024": slots_1024,
     "filters-5000": addresses_5000,
+    "calls": calls,
+    "calls-40m": calls_40m,
 }
 
 

@@ -312,6 +312,16 @@ pub enum CallTask {
     Blocks(Simulation),
 }
 
+impl CallTask {
+    /// The call, if it is one.
+    pub(crate) const fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Output(call) | Self::Gas(call) | Self::AccessList(call) => Some(call),
+            Self::Blocks(_) => None,
+        }
+    }
+}
+
 /// What a [`CallTask`] gave.
 #[derive(Debug)]
 pub enum Called {

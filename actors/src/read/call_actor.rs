@@ -1,6 +1,10 @@
 //! Calls of contracts: run by the EVM on the state after a block, off the workers.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::B256;
@@ -8,7 +12,7 @@ use nearhead_chain::{
     block::Block,
     call::{CallError, CallRunner, Place},
     log_search::Cancellation,
-    trie::State,
+    trie::{State, WantedProof},
     window::Snapshot,
 };
 
@@ -25,6 +29,9 @@ const CALL_WORK: Duration = Duration::from_micros(200);
 /// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
 /// two to four.
 const FETCHES_MAX: usize = 64;
+/// The fetch during which a node is asked what the call reads: most simple calls need two, those
+/// that go from contract to contract need more.
+const HINTED_FETCH: usize = 2;
 
 /// Runs calls; one on every worker's arbiter. Every call runs on a thread of the pool.
 ///
@@ -93,7 +100,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         block,
         state,
     };
-    let (mut entry, mut fetches) = (Entry::New, 0);
+    let (mut entry, mut fetches, mut hint) = (Entry::New, 0, Vec::new());
     loop {
         let run = resources
             .pool
@@ -111,19 +118,46 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
             tracing::error!(number, "the state of a held block is not whole");
             return Err(QueryError::NoState { number });
         };
-        // An account that is read is called next, most likely; one whose slots are read was called.
-        let (accounts, slots): (Vec<_>, Vec<_>) = missing
-            .iter()
-            .cloned()
-            .partition(|(_, slots)| slots.is_empty());
         let permits = &resources.admission.remote;
-        tokio::try_join!(
-            source.complete(permits, &budget, &place, &accounts, true),
-            source.complete(permits, &budget, &place, &slots, false),
-        )?;
+        let wanted = with_hint(missing, std::mem::take(&mut hint));
+        let hints = async {
+            match query.call.task.call().filter(|_| fetches == HINTED_FETCH) {
+                Some(call) => source.hint(&budget, &place, call).await,
+                None => Vec::new(),
+            }
+        };
+        let fetch = source.prefetch(permits, &budget, &place, wanted);
+        let (fetched, hinted) = tokio::join!(fetch, hints);
+        hint = hinted;
+        if let Err(QueryError::StateUnavailable) = fetched {
+            // No node gives all of it at once.
+            let (accounts, slots): (Vec<_>, Vec<_>) = missing
+                .iter()
+                .cloned()
+                .partition(|(_, slots)| slots.is_empty());
+            // An account that is read is called next, most likely; one whose slots are read was.
+            tokio::try_join!(
+                source.complete(permits, &budget, &place, &accounts, true),
+                source.complete(permits, &budget, &place, &slots, false),
+            )?;
+        } else {
+            fetched?;
+        }
         // The calls to upstreams are paid for: it is not refused any more.
         entry = Entry::Again;
     }
+}
+
+/// What a call lacks, and what it reads besides according to a node.
+fn with_hint(missing: &[WantedProof], hint: Vec<WantedProof>) -> Vec<WantedProof> {
+    let mut wanted: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (address, slots) in missing.iter().cloned().chain(hint) {
+        wanted.entry(address).or_default().extend(slots);
+    }
+    let wanted = wanted.into_iter();
+    wanted
+        .map(|(address, slots)| (address, slots.into_iter().collect()))
+        .collect()
 }
 
 /// The hash of an ancestor of a block, by the blocks between them that are held.

@@ -7,6 +7,7 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | `fetch`, `single_flight` | the state that a read misses |
+//! | `prefetch` | what a call of a contract lacks, in few round trips |
 //! | `access_lists` | access lists of blocks |
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is proven, and what is computed |
@@ -21,6 +22,7 @@ mod fetch;
 pub(super) mod following;
 mod merge_counts;
 mod merging;
+mod prefetch;
 mod recent_keys;
 mod single_flight;
 

@@ -4,6 +4,7 @@
 //! | file | what it tests |
 //! |---|---|
 //! | `access_lists` | access lists of blocks, true and false ones |
+//! | `calls` | calls of contracts whose state a node has: round trips, and lies |
 //! | `amsterdam` | a chain that crosses from Osaka to Amsterdam |
 //! | `following` | the window is filled and the head followed, over HTTP and WebSocket; every answer equals the upstream's |
 //! | `conformance` | every method at every block of a growing chain |
@@ -36,6 +37,7 @@
 mod access_lists;
 mod amsterdam;
 mod announcements;
+mod calls;
 mod classes;
 mod comparison;
 mod config;

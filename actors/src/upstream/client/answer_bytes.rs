@@ -23,6 +23,9 @@ pub(crate) fn access_list(gas_limit: u64) -> usize {
     of_gas.saturating_add(1 << 20).min(ANSWER_BYTES_MAX)
 }
 
+/// Longest list of what a call reads: 70 bytes for each of 7,000 slots.
+pub(super) const CALL_ACCESS_LIST: usize = 512 << 10;
+
 /// Longest trace of a block's changes: 100 bytes for each of 160,000 slots.
 pub(super) const TRACE: usize = 16 << 20;
 

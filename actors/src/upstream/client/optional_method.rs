@@ -16,6 +16,8 @@ pub(crate) enum OptionalMethod {
     Code,
     /// eth_getBlockAccessList.
     AccessList,
+    /// eth_createAccessList, with overrides of accounts.
+    CallAccessList,
     /// debug_traceBlockByHash, with the prestate tracer.
     Trace,
     /// debug_executionWitness.
@@ -25,11 +27,12 @@ pub(crate) enum OptionalMethod {
 }
 
 impl OptionalMethod {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::BlockReceipts,
         Self::Proof,
         Self::Code,
         Self::AccessList,
+        Self::CallAccessList,
         Self::Trace,
         Self::Witness,
         Self::Batch,
@@ -42,6 +45,7 @@ impl OptionalMethod {
             Self::Proof => "eth_getProof",
             Self::Code => "eth_getCode",
             Self::AccessList => "eth_getBlockAccessList",
+            Self::CallAccessList => "eth_createAccessList",
             Self::Trace => "debug_traceBlockByHash",
             Self::Witness => "debug_executionWitness",
             Self::Batch => "batches",
@@ -55,6 +59,7 @@ impl OptionalMethod {
             Self::Proof => "it is not asked for proofs",
             Self::Code => "it is not asked for code",
             Self::AccessList => "it is not asked for access lists",
+            Self::CallAccessList => "what calls read is fetched as it is met",
             Self::Trace => "state is followed with more proofs",
             Self::Witness => "state is followed with more proofs",
             Self::Batch => "proofs are asked for one by one",

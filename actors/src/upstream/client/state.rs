@@ -1,9 +1,10 @@
 //! The calls about state: proofs, code, and what a block changed.
 
+use alloy_json_rpc::RpcSend;
 use alloy_primitives::{Address, B256, U64};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use nearhead_chain::changes::TRACER_OPTIONS;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{CallError, JsonAnswer, OptionalMethod, UpstreamClient, answer_bytes};
 use crate::upstream::Scheme;
@@ -52,14 +53,41 @@ impl UpstreamClient {
         wanted: &[(Address, Vec<B256>)],
         block: B256,
     ) -> Result<Vec<Box<RawValue>>, CallError> {
-        let method = OptionalMethod::Proof;
+        let wanted = wanted.iter().cloned();
+        let params = wanted.map(|(address, slots)| (address, slots, block));
+        self.several(OptionalMethod::Proof, params.collect(), |(_, slots, _)| {
+            answer_bytes::proof(slots.len())
+        })
+        .await
+    }
+
+    /// The same as [`Self::proofs`] for the code of several accounts.
+    ///
+    /// # Errors
+    /// See [`CallError`]. If one code fails, all fail.
+    pub(crate) async fn codes(
+        &self,
+        accounts: &[Address],
+        block: B256,
+    ) -> Result<Vec<Box<RawValue>>, CallError> {
+        let params = accounts.iter().map(|address| (*address, block));
+        self.several(OptionalMethod::Code, params.collect(), |_| {
+            answer_bytes::CODE
+        })
+        .await
+    }
+
+    /// Several calls of one method, in one request or one by one. One of these has an answer of at
+    /// most `bytes_max` bytes.
+    async fn several<P: RpcSend>(
+        &self,
+        method: OptionalMethod,
+        params: Vec<P>,
+        bytes_max: impl Fn(&P) -> usize,
+    ) -> Result<Vec<Box<RawValue>>, CallError> {
         let batch = OptionalMethod::Batch;
         let is_http = self.inner.endpoint.scheme() == Scheme::Http;
-        if is_http && wanted.len() > 1 && !self.lacks(batch) {
-            let params: Vec<_> = wanted
-                .iter()
-                .map(|(address, slots)| (address, slots, block))
-                .collect();
+        if is_http && params.len() > 1 && !self.lacks(batch) {
             let _turn = self.turn().await?;
             let transport = &self.inner.transport;
             let answers = transport.batch(self.timeout, method.name(), &params).await;
@@ -71,15 +99,34 @@ impl UpstreamClient {
             }
         }
         // Over WebSocket a batch would be as many messages, and none of them would have a bound.
-        let call = |(address, slots): (Address, Vec<B256>)| {
-            let client = self.clone();
-            async move { client.proof(address, &slots, block).await }
+        let call = |params: P| {
+            let (client, bytes_max) = (self.clone(), bytes_max(&params));
+            async move {
+                let answer = client.call_optional(method, params, bytes_max).await;
+                answer.map(JsonAnswer::into_json)
+            }
         };
-        let calls: Vec<_> = wanted.iter().cloned().map(call).collect();
+        let calls: Vec<_> = params.into_iter().map(call).collect();
         stream::iter(calls)
             .buffered(CALLS_AT_ONCE)
             .try_collect()
             .await
+    }
+
+    /// The accounts and slots that a call reads after this block, as the upstream says
+    /// (eth_createAccessList). The parameters are the call and overrides of accounts.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn read_by_call(
+        &self,
+        call: &Value,
+        block: B256,
+        overrides: &Value,
+    ) -> Result<JsonAnswer, CallError> {
+        let (method, params) = (OptionalMethod::CallAccessList, (call, block, overrides));
+        let answer = self.call_optional(method, params, answer_bytes::CALL_ACCESS_LIST);
+        answer.await
     }
 
     /// What each transaction of a block changed, as JSON of the prestate tracer.

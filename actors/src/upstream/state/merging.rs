@@ -267,7 +267,10 @@ fn keys_of(wanted: &[WantedProof]) -> usize {
 }
 
 /// Splits what is wanted into batches, up to a number of accounts and slots, which is returned too.
-fn batches(wanted: Vec<WantedProof>, items_max: usize) -> (Vec<Vec<WantedProof>>, usize) {
+pub(super) fn batches(
+    wanted: Vec<WantedProof>,
+    items_max: usize,
+) -> (Vec<Vec<WantedProof>>, usize) {
     let mut batches: Vec<Vec<WantedProof>> = Vec::new();
     let (mut items, mut in_batch) = (0, 0);
     for (address, mut slots) in wanted {

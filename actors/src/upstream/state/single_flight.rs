@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
-use nearhead_chain::block::Block;
+use nearhead_chain::{block::Block, trie::WantedProof};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -20,6 +20,8 @@ pub(super) const STATE: &str = "state";
 pub(super) enum Wanted {
     /// A part of the state.
     Account(Arc<WantedAccount>),
+    /// Many parts of it.
+    Batches(Arc<WantedBatches>),
     /// An access list.
     AccessList(ListRef),
 }
@@ -28,7 +30,7 @@ impl Wanted {
     /// What it is, for a log line.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Account(_) => STATE,
+            Self::Account(_) | Self::Batches(_) => STATE,
             Self::AccessList(_) => "access list",
         }
     }
@@ -36,6 +38,13 @@ impl Wanted {
     pub(super) const fn is_list(&self) -> bool {
         matches!(self, Self::AccessList(_))
     }
+}
+
+/// Accounts and slots of each, in batches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct WantedBatches {
+    pub(super) state_root: B256,
+    pub(super) batches: Vec<Vec<WantedProof>>,
 }
 
 /// An account, slots of it, and its code.

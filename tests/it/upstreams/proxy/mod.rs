@@ -132,6 +132,11 @@ impl Proxy {
         self.state.calls(method)
     }
 
+    /// How often it was asked for state over HTTP, where requests at the same time are one.
+    pub(crate) fn round_trips(&self) -> usize {
+        self.state.round_trips()
+    }
+
     /// Closes all connections.
     pub(crate) fn disconnect(&self) {
         self.state.disconnect();
@@ -162,6 +167,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
             return session::serve(state, &open, client, request);
         }
         let calls = state.calls_of(&request.body);
+        let _request = state.begin(&calls);
         if !state.wait() || state.stalls(&calls) {
             break;
         }

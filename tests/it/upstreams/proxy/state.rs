@@ -30,6 +30,9 @@ struct Inner {
     version: u64,
     calls: BTreeMap<String, usize>,
     applied: usize,
+    /// Requests for state in progress, and how often the first of some began.
+    in_progress: usize,
+    round_trips: usize,
     connections: BTreeMap<u64, TcpStream>,
     /// Those that answer nothing any more.
     lost: BTreeSet<u64>,
@@ -56,6 +59,20 @@ impl Drop for OpenConnection<'_> {
         let _ = connection.map(|connection| connection.shutdown(Shutdown::Both));
     }
 }
+
+/// A request in progress; dropping this ends it.
+pub(super) struct Request<'a>(Option<&'a State>);
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.0 {
+            state.inner.lock().unwrap().in_progress -= 1;
+        }
+    }
+}
+
+/// The calls whose round trips are counted.
+const OF_STATE: [&str; 3] = ["eth_getProof", "eth_getCode", "eth_createAccessList"];
 
 /// A call on its way to the upstream.
 pub(super) struct Call {
@@ -101,6 +118,21 @@ impl State {
             .get(method)
             .copied()
             .unwrap_or(0)
+    }
+
+    /// Begins a request with these calls.
+    pub(super) fn begin(&self, calls: &[Call]) -> Request<'_> {
+        if !calls.iter().any(|call| OF_STATE.contains(&&*call.method)) {
+            return Request(None);
+        }
+        let mut inner = self.inner.lock().unwrap();
+        inner.round_trips += usize::from(inner.in_progress == 0);
+        inner.in_progress += 1;
+        Request(Some(self))
+    }
+
+    pub(super) fn round_trips(&self) -> usize {
+        self.inner.lock().unwrap().round_trips
     }
 
     pub(super) fn applied(&self) -> usize {

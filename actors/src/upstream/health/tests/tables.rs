@@ -19,7 +19,7 @@ fn every_state_and_fault_has_its_own_label_and_text() {
     assert_eq!(texts.iter().collect::<HashSet<_>>().len(), labels.len());
     assert_eq!(
         UpstreamState::Faulty(Fault::BadProof).to_string(),
-        "faulty: a proof or contract code failed a check against the state root"
+        "faulty: a proof, contract code or access list failed a check against the block"
     );
 }
 

@@ -1,0 +1,218 @@
+//! Calls of contracts whose state a node has: how often it is asked, and what its lies cost.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use alloy_primitives::{Address, B256, U256, hex, keccak256};
+use serde_json::{Value, json};
+
+use super::{follow_with, http};
+use crate::{
+    harness::{Server, check, json as parse, request, scratch, wait_until},
+    upstreams::{
+        Geth,
+        proxy::{Change, Fault, Lie, Proxy, Refusal},
+    },
+};
+
+/// Tokens that one call reads.
+const TOKENS: u64 = 100;
+/// The slot of each that has a balance.
+const HOLDER: u64 = 77;
+/// Calls all tokens, and returns the sum of their balances.
+const MULTICALL: Address = Address::repeat_byte(0xca);
+
+/// The token with this number: a proxy, whose slot 0 names its implementation.
+fn token(number: u64) -> Address {
+    Address::from_word(keccak256(number.to_be_bytes()))
+}
+
+/// Returns the slot that the input names.
+const IMPLEMENTATION: [u8; 8] = hex!("5f35545f5260205f");
+
+/// A geth in dev mode with the tokens in its genesis, and the genesis file.
+fn geth(name: &str) -> (Geth, PathBuf) {
+    let folder = scratch(name);
+    let mut genesis = Geth::dev_genesis(&folder);
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    // Passes its input on (DELEGATECALL) to the address in slot 0.
+    let proxy = "0x365f5f375f5f365f5f545af43d5f5f3e3d5ff3";
+    let mut multicall = String::from("0x5f355f525f");
+    for number in 0..TOKENS {
+        let (address, at) = (
+            token(number),
+            Address::with_last_byte(0x80 + number as u8 % 10),
+        );
+        let implementation = format!("0x{}f3", hex::encode(IMPLEMENTATION));
+        let word = |value: U256| B256::from(value).to_string();
+        let storage = json!({
+            word(U256::ZERO): at.into_word(),
+            word(U256::from(HOLDER)): word(U256::from(number + 1)),
+        });
+        alloc.insert(
+            format!("{address:x}"),
+            json!({"balance": "0x0", "code": proxy, "storage": storage}),
+        );
+        let code = json!({"balance": "0x1", "code": implementation});
+        alloc.insert(format!("{at:x}"), code);
+        // STATICCALL with 32 bytes, and the sum of what was returned so far.
+        multicall += &format!("6020602060205f73{address:x}5afa5060205101");
+    }
+    multicall += "5f5260205ff3";
+    alloc.insert(
+        format!("{MULTICALL:x}"),
+        json!({"balance": "0x0", "code": multicall}),
+    );
+    let file = folder.join("genesis.json");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 1);
+    let mut connection = geth.connect();
+    wait_until("a block", || {
+        connection.result("eth_blockNumber", &json!([])) != "0x0"
+    });
+    (geth, file)
+}
+
+fn follow(proxy: &Proxy, genesis: &Path) -> Server {
+    // The state after its first block is read, not current.
+    let options = [
+        "--genesis",
+        genesis.to_str().unwrap(),
+        "--state-follow",
+        "off",
+    ];
+    follow_with(&[http(proxy.address)], &options)
+}
+
+/// The call of all tokens at a block that every server has, and its result.
+fn call() -> (Value, Value) {
+    let input = B256::from(U256::from(HOLDER));
+    let sum = B256::from(U256::from(TOKENS * (TOKENS + 1) / 2));
+    (
+        json!([{"to": MULTICALL, "input": input}, "0x1"]),
+        json!(sum),
+    )
+}
+
+#[test]
+fn a_multicall_that_was_never_asked_takes_few_round_trips() {
+    let (geth, genesis) = geth("node-calls");
+    let proxy = Proxy::to(&[geth.address]);
+    let (params, sum) = call();
+    check("geth", &geth.connect().result("eth_call", &params), &sum);
+    let far = Fault::Slow(Duration::from_millis(20));
+    let without_hint = Fault::Refuse(Some("eth_createAccessList"), Refusal::NoMethod);
+    for (name, faults, most) in [
+        ("a node 20 ms away", vec![far.clone()], 4),
+        ("one that gives no hint", vec![far, without_hint], 6),
+    ] {
+        proxy.heal();
+        let server = follow(&proxy, &genesis);
+        proxy.fail(faults);
+        let before = proxy.round_trips();
+        let result = server.connect().result("eth_call", &params);
+        check(name, &result, &sum);
+        let round_trips = proxy.round_trips() - before;
+        assert!(round_trips <= most, "{name}: {round_trips} round trips");
+        // Then it is held.
+        let result = server.connect().result("eth_call", &params);
+        check(name, &result, &sum);
+        check(name, &(proxy.round_trips() - before), &round_trips);
+    }
+}
+
+/// What a node says when it is asked for what a call lacks, and whether the call has an answer all
+/// the same.
+fn lies() -> Vec<(&'static str, Fault, bool)> {
+    let lie = |method: &'static str, path: &str, change| {
+        let methods: &'static [&'static str] = match method {
+            "proof" => &["eth_getProof"],
+            "code" => &["eth_getCode"],
+            _ => &["eth_createAccessList"],
+        };
+        Fault::Lie(Lie {
+            methods,
+            only: None,
+            path: path.to_owned(),
+            change,
+        })
+    };
+    let list = "/accessList";
+    let strange = r#"[{"address": "0x00000000000000000000000000000000000000ab", "storageKeys": ["0x0000000000000000000000000000000000000000000000000000000000000009"]}]"#;
+    vec![
+        ("no list", lie("hint", "", Change::Null), true),
+        (
+            "an empty list",
+            lie("hint", list, Change::Becomes("[]")),
+            true,
+        ),
+        (
+            "another list",
+            lie("hint", list, Change::Becomes(strange)),
+            true,
+        ),
+        ("a part", lie("hint", list, Change::ItemDropped), true),
+        ("twice", lie("hint", list, Change::ItemDoubled), true),
+        ("no list at all", lie("hint", list, Change::WrongType), true),
+        ("another code", lie("code", "", Change::OtherValue), false),
+        ("no code", lie("code", "", Change::Becomes("\"0x\"")), false),
+        (
+            "a code cut short",
+            lie("code", "", Change::Truncated),
+            false,
+        ),
+        (
+            "another nonce",
+            lie("proof", "/nonce", Change::OtherValue),
+            false,
+        ),
+        (
+            "a proof cut short",
+            lie("proof", "/accountProof", Change::ItemDropped),
+            false,
+        ),
+        (
+            "no slots",
+            lie("proof", "/storageProof", Change::Becomes("[]")),
+            false,
+        ),
+        (
+            "another value",
+            lie("proof", "/storageProof/0/value", Change::OtherValue),
+            false,
+        ),
+    ]
+}
+
+/// A call has its true result, or an error.
+#[test]
+fn lies_about_what_a_call_reads_change_no_result() {
+    let (geth, genesis) = geth("node-calls-liar");
+    let proxy = Proxy::to(&[geth.address]);
+    let (params, sum) = call();
+    for (name, fault, is_answered) in lies() {
+        proxy.heal();
+        let server = follow(&proxy, &genesis);
+        let mut ours = server.connect();
+        proxy.fail(vec![fault]);
+        let text = request(1, "eth_call", &params).to_string();
+        let answer = parse(&ours.post(&text).body);
+        assert!(proxy.applied() > 0, "{name}: nothing was changed");
+        match is_answered {
+            true => check(name, &answer["result"], &sum),
+            false => assert!(answer["error"]["code"].is_number(), "{name}: {answer}"),
+        }
+        proxy.heal();
+        // After a fault, the node is not asked for a moment.
+        wait_until(name, || {
+            let answer = parse(&ours.post(&text).body);
+            assert!(
+                answer["result"].is_null() || answer["result"] == sum,
+                "{name}: {answer}"
+            );
+            answer["result"] == sum
+        });
+    }
+}
