@@ -83,11 +83,11 @@ pub(crate) const PROOF_KEY_NANOS: usize = 5_000;
 /// a mainnet block, 6 of a receipt with nothing but empty logs.
 pub(crate) const RAW_BYTE_NANOS: usize = 4;
 
-/// Accounts whose state is awaited from upstreams, and access lists, in all reads together. An
-/// account takes tens of kilobytes until it is verified; only few lists are asked for at a time. At
-/// 10 ms a call that is 12,000 a second, more than any upstream serves. Tenants share them. Half of
-/// [`CHEAP_PER_WORKER`], so that an upstream that stalls does not keep a worker from reading state
-/// that is held.
+/// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
+/// kilobytes until it is verified. At 10 ms a call that is 12,000 a second, more than any upstream
+/// serves. Tenants share them. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does
+/// not keep a worker from reading state that is held. An access list counts as one account, and so
+/// does a batch of those that a call lacks: only few of these are asked for at a time.
 pub(crate) const REMOTE_MAX: usize = 128;
 
 /// Calls in progress that are forwarded to nodes, of all tenants together, which share them. With

@@ -1,7 +1,7 @@
 //! Calls of contracts: run by the EVM on the state after a block, off the workers.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -20,7 +20,7 @@ use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources}
 use crate::{
     admission::{Entry, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
-    upstream::BlockRef,
+    upstream::{BlockRef, PendingHint},
 };
 
 /// Time that a call is estimated to take; a tenant is charged for what it has taken.
@@ -29,8 +29,8 @@ const CALL_WORK: Duration = Duration::from_micros(200);
 /// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
 /// two to four.
 const FETCHES_MAX: usize = 64;
-/// The fetch during which a node is asked what the call reads: most simple calls need two, those
-/// that go from contract to contract need more.
+/// The fetch during which a node is asked what the call reads besides, if it lacks contracts then.
+/// A call of one contract lacks that one first, and then only slots of it.
 const HINTED_FETCH: usize = 2;
 
 /// Runs calls; one on every worker's arbiter. Every call runs on a thread of the pool.
@@ -100,7 +100,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         block,
         state,
     };
-    let (mut entry, mut fetches, mut hint) = (Entry::New, 0, Vec::new());
+    let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None);
     loop {
         let run = resources
             .pool
@@ -119,45 +119,37 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
             return Err(QueryError::NoState { number });
         };
         let permits = &resources.admission.remote;
-        let wanted = with_hint(missing, std::mem::take(&mut hint));
-        let hints = async {
-            match query.call.task.call().filter(|_| fetches == HINTED_FETCH) {
-                Some(call) => source.hint(&budget, &place, call).await,
-                None => Vec::new(),
-            }
+        let hinted = match hint.take() {
+            Some(hint) => without(PendingHint::get(hint).await, missing),
+            None => Vec::new(),
         };
-        let fetch = source.prefetch(permits, &budget, &place, wanted);
-        let (fetched, hinted) = tokio::join!(fetch, hints);
-        hint = hinted;
-        if let Err(QueryError::StateUnavailable) = fetched {
-            // No node gives all of it at once.
-            let (accounts, slots): (Vec<_>, Vec<_>) = missing
-                .iter()
-                .cloned()
-                .partition(|(_, slots)| slots.is_empty());
-            // An account that is read is called next, most likely; one whose slots are read was.
-            tokio::try_join!(
-                source.complete(permits, &budget, &place, &accounts, true),
-                source.complete(permits, &budget, &place, &slots, false),
-            )?;
-        } else {
-            fetched?;
+        let lacks_contracts = missing.iter().any(|(_, slots)| slots.is_empty());
+        if fetches == HINTED_FETCH && lacks_contracts {
+            let call = query.call.task.call();
+            hint = call.and_then(|call| source.hint(&budget, &place, call));
         }
+        let (fetched, ()) = tokio::join!(
+            source.prefetch(permits, &budget, &place, missing),
+            source.prefetch_hinted(permits, &budget, &place, hinted),
+        );
+        fetched?;
         // The calls to upstreams are paid for: it is not refused any more.
         entry = Entry::Again;
     }
 }
 
-/// What a call lacks, and what it reads besides according to a node.
-fn with_hint(missing: &[WantedProof], hint: Vec<WantedProof>) -> Vec<WantedProof> {
-    let mut wanted: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (address, slots) in missing.iter().cloned().chain(hint) {
-        wanted.entry(address).or_default().extend(slots);
+/// What a hint names besides what is missing.
+fn without(mut hint: Vec<WantedProof>, missing: &[WantedProof]) -> Vec<WantedProof> {
+    let missing = missing.iter().map(|(address, slots)| (address, slots));
+    let missing: HashMap<_, _> = missing.collect();
+    for (address, slots) in &mut hint {
+        if let Some(missing) = missing.get(address) {
+            let missing: HashSet<_> = missing.iter().collect();
+            slots.retain(|slot| !missing.contains(slot));
+        }
     }
-    let wanted = wanted.into_iter();
-    wanted
-        .map(|(address, slots)| (address, slots.into_iter().collect()))
-        .collect()
+    hint.retain(|(address, slots)| !slots.is_empty() || !missing.contains_key(address));
+    hint
 }
 
 /// The hash of an ancestor of a block, by the blocks between them that are held.

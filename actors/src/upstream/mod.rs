@@ -44,5 +44,5 @@ pub use health::{Fault, UpstreamState};
 pub use plan::run_script;
 pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
-pub(crate) use state::ListRef;
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};
+pub(crate) use state::{ListRef, PendingHint};

@@ -7,7 +7,7 @@
 //! | file | what it is responsible for |
 //! |---|---|
 //! | `fetch`, `single_flight` | the state that a read misses |
-//! | `prefetch` | what a call of a contract lacks, in few round trips |
+//! | `prefetch`, `turns` | what a call of a contract lacks, in few round trips |
 //! | `access_lists` | access lists of blocks |
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is proven, and what is computed |
@@ -25,6 +25,7 @@ mod merging;
 mod prefetch;
 mod recent_keys;
 mod single_flight;
+mod turns;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 pub use counts::StateCounts;
 pub use merge_counts::MergeCounts;
+pub(crate) use prefetch::PendingHint;
 pub(crate) use single_flight::ListRef;
 
 use super::{
@@ -56,6 +58,7 @@ use crate::{
 use access_lists::AccessLists;
 use recent_keys::RecentKeys;
 use single_flight::{SingleFlight, Waiter, Wanted, WantedAccount};
+use turns::Turns;
 
 /// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
 /// during a read of a thousand accounts.
@@ -112,6 +115,7 @@ struct Shared {
     fault_reports: mpsc::Sender<FaultReport>,
     single_flight: SingleFlight,
     access_lists: AccessLists,
+    turns: Turns,
     counts: StateCounts,
     merges: MergeCounts,
     recent: RecentKeys,
@@ -156,6 +160,7 @@ impl StateSource {
                 fault_reports,
                 single_flight: SingleFlight::default(),
                 access_lists: AccessLists::default(),
+                turns: Turns::default(),
                 counts: StateCounts::default(),
                 merges: MergeCounts::default(),
                 recent: RecentKeys::default(),

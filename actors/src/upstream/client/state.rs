@@ -2,7 +2,7 @@
 
 use alloy_json_rpc::RpcSend;
 use alloy_primitives::{Address, B256, U64};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use nearhead_chain::changes::TRACER_OPTIONS;
 use serde_json::{Value, value::RawValue};
 
@@ -47,29 +47,28 @@ impl UpstreamClient {
     /// one by one from an upstream that refuses batches.
     ///
     /// # Errors
-    /// See [`CallError`]. If one proof fails, all fail.
+    /// See [`CallError`]. Each proof may fail by itself.
     pub(crate) async fn proofs(
         &self,
         wanted: &[(Address, Vec<B256>)],
         block: B256,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
+    ) -> Result<Vec<Answered>, CallError> {
         let wanted = wanted.iter().cloned();
         let params = wanted.map(|(address, slots)| (address, slots, block));
-        self.several(OptionalMethod::Proof, params.collect(), |(_, slots, _)| {
-            answer_bytes::proof(slots.len())
-        })
-        .await
+        let bytes_max = |(_, slots, _): &(_, Vec<_>, _)| answer_bytes::proof(slots.len());
+        let answers = self.several(OptionalMethod::Proof, params.collect(), bytes_max);
+        answers.await
     }
 
     /// The same as [`Self::proofs`] for the code of several accounts.
     ///
     /// # Errors
-    /// See [`CallError`]. If one code fails, all fail.
+    /// See [`CallError`]. Each code may fail by itself.
     pub(crate) async fn codes(
         &self,
         accounts: &[Address],
         block: B256,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
+    ) -> Result<Vec<Answered>, CallError> {
         let params = accounts.iter().map(|address| (*address, block));
         self.several(OptionalMethod::Code, params.collect(), |_| {
             answer_bytes::CODE
@@ -77,17 +76,16 @@ impl UpstreamClient {
         .await
     }
 
-    /// Several calls of one method, in one request or one by one. One of these has an answer of at
-    /// most `bytes_max` bytes.
+    /// Several calls of one method: in one request, whose answer has the bound of batches, or one
+    /// by one, each with an answer of at most `bytes_max` bytes.
     async fn several<P: RpcSend>(
         &self,
         method: OptionalMethod,
         params: Vec<P>,
         bytes_max: impl Fn(&P) -> usize,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
+    ) -> Result<Vec<Answered>, CallError> {
         let batch = OptionalMethod::Batch;
-        let is_http = self.inner.endpoint.scheme() == Scheme::Http;
-        if is_http && params.len() > 1 && !self.lacks(batch) {
+        if params.len() > 1 && self.takes_batches() {
             let _turn = self.turn().await?;
             let transport = &self.inner.transport;
             let answers = transport.batch(self.timeout, method.name(), &params).await;
@@ -95,10 +93,16 @@ impl UpstreamClient {
                 Err(error) if error.refuses_batches() => self.record_missing(batch),
                 Err(error) => return Err(error),
                 Ok(answers) if answers.iter().all(is_unanswered) => self.record_missing(batch),
-                Ok(answers) => return answers.into_iter().collect(),
+                Ok(answers) => {
+                    let lacks_it =
+                        |answer: &Answered| matches!(answer, Err(CallError::UnsupportedMethod));
+                    if answers.iter().any(lacks_it) {
+                        self.record_missing(method);
+                    }
+                    return Ok(answers);
+                }
             }
         }
-        // Over WebSocket a batch would be as many messages, and none of them would have a bound.
         let call = |params: P| {
             let (client, bytes_max) = (self.clone(), bytes_max(&params));
             async move {
@@ -107,14 +111,19 @@ impl UpstreamClient {
             }
         };
         let calls: Vec<_> = params.into_iter().map(call).collect();
-        stream::iter(calls)
-            .buffered(CALLS_AT_ONCE)
-            .try_collect()
-            .await
+        let answers = stream::iter(calls).buffered(CALLS_AT_ONCE).collect();
+        Ok(answers.await)
+    }
+
+    /// Whether several calls are one request. Over WebSocket a batch would be as many messages, and
+    /// none of them would have a bound.
+    pub(crate) fn takes_batches(&self) -> bool {
+        self.inner.endpoint.scheme() == Scheme::Http && !self.lacks(OptionalMethod::Batch)
     }
 
     /// The accounts and slots that a call reads after this block, as the upstream says
-    /// (eth_createAccessList). The parameters are the call and overrides of accounts.
+    /// (eth_createAccessList). The parameters are the call and overrides of accounts. An upstream
+    /// that does not take them, limits such calls, or is late, is not asked again for a while.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -126,7 +135,15 @@ impl UpstreamClient {
     ) -> Result<JsonAnswer, CallError> {
         let (method, params) = (OptionalMethod::CallAccessList, (call, block, overrides));
         let answer = self.call_optional(method, params, answer_bytes::CALL_ACCESS_LIST);
-        answer.await
+        answer.await.inspect_err(|error| {
+            let is_of_no_use = matches!(
+                error,
+                CallError::RateLimited { .. } | CallError::Timeout(_) | CallError::TooLarge { .. }
+            );
+            if is_of_no_use || error.is_unsupported() {
+                self.record_missing(method);
+            }
+        })
     }
 
     /// What each transaction of a block changed, as JSON of the prestate tracer.
@@ -188,6 +205,9 @@ fn is_harmed_by_witness(client_version: &str) -> bool {
     // Only versions that are known to be good: forks of geth count in other ways.
     numbers.is_none_or(|numbers| !([1, 17, 2]..[1, 100, 0]).contains(&numbers))
 }
+
+/// The answer to one of several calls.
+pub(crate) type Answered = Result<Box<RawValue>, CallError>;
 
 /// Whether an upstream that answered one object to a batch left this call without an answer.
 fn is_unanswered(answer: &Result<Box<RawValue>, CallError>) -> bool {

@@ -88,7 +88,7 @@ impl Shared {
     ) -> Result<(), StateFetchError> {
         let wanted = match wanted {
             Wanted::Account(wanted) => wanted,
-            Wanted::Batches(wanted) => return self.fetch_batches(id, block, wanted).await,
+            Wanted::Accounts(wanted) => return self.fetch_accounts(id, block, wanted).await,
             Wanted::AccessList(list) => return self.fetch_access_list(id, *list).await,
         };
         // The account is often resident when its code is not.

@@ -200,7 +200,7 @@ impl Shared {
             return Ok(0);
         }
         let client = allowance.client(self.having(id, OptionalMethod::Proof)?);
-        let (batches, items) = batches(wanted, allowance.items);
+        let (batches, items) = batches(wanted, allowance.items, BATCH_ITEMS);
         allowance.items -= items;
         let mut proven = 0;
         let mut batches = batches.into_iter().peekable();
@@ -245,6 +245,7 @@ impl Shared {
             .collect();
         self.merges.count_request();
         let answers = client.proofs(&asked, block.hash).await?;
+        let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         let bytes = answers.iter().map(|json| json.get().len()).sum();
         self.merges.count_bytes(bytes);
         let (state, batch) = (Arc::clone(&block.state), Arc::clone(batch));
@@ -266,10 +267,12 @@ fn keys_of(wanted: &[WantedProof]) -> usize {
     wanted.iter().map(|(_, slots)| 1 + slots.len()).sum()
 }
 
-/// Splits what is wanted into batches, up to a number of accounts and slots, which is returned too.
+/// Splits what is wanted into batches of some `batch_max` accounts and slots, up to a number of
+/// them, which is returned too.
 pub(super) fn batches(
     wanted: Vec<WantedProof>,
     items_max: usize,
+    batch_max: usize,
 ) -> (Vec<Vec<WantedProof>>, usize) {
     let mut batches: Vec<Vec<WantedProof>> = Vec::new();
     let (mut items, mut in_batch) = (0, 0);
@@ -279,7 +282,7 @@ pub(super) fn batches(
         }
         slots.truncate(items_max - items - 1);
         let count = 1 + slots.len();
-        if batches.is_empty() || in_batch + count > BATCH_ITEMS {
+        if batches.is_empty() || in_batch + count > batch_max {
             batches.push(Vec::new());
             in_batch = 0;
         }
@@ -316,7 +319,7 @@ mod tests {
             (&[0, 0, 0], 2, &[2], 2),
         ];
         for (accounts, items_max, expected, total) in cases {
-            let (batches, items) = batches(wanted(accounts), items_max);
+            let (batches, items) = batches(wanted(accounts), items_max, BATCH_ITEMS);
             let count = |batch: &Vec<WantedProof>| -> usize {
                 batch.iter().map(|(_, slots)| 1 + slots.len()).sum()
             };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, U256};
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use nearhead_chain::{
     call::{BlockOverrides, Call},
     remote::{UpstreamFault, verify_code, verify_proof},
@@ -22,21 +22,39 @@ use super::{
     counts::CallEnd,
     fetch::StateFetchError,
     merging::batches,
-    single_flight::{Wanted, WantedBatches},
+    single_flight::{Wanted, WantedAccounts},
 };
 use crate::{
     admission::FairPermits,
     budget::CallBudget,
-    messages::Reply,
+    messages::{QueryError, Reply},
     upstream::{client::OptionalMethod, health::UpstreamId},
 };
 
 /// Accounts and slots of one prefetch. What a call reads beyond them is fetched when it is met.
 const ITEMS_MAX: usize = 1_024;
-/// Accounts of a prefetch that one permit is for: as many as are fetched at once without one.
-const ACCOUNTS_A_PERMIT: usize = 16;
-/// Longest wait for what a node says that a call reads: it is a hint, and the call goes on.
+/// Accounts and slots of one batch: nodes prove them one after another.
+const BATCH_ITEMS: usize = 64;
+/// Fewer accounts than this are fetched one by one, because other reads may share these fetches.
+const ACCOUNTS_MIN: usize = 5;
+/// Accounts and slots that are taken from a hint.
+const HINT_ITEMS_MAX: usize = 512;
+/// Longest wait for a hint.
 const HINT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest input, in bytes, of a call for which a node is asked for a hint.
+const HINT_INPUT_BYTES_MAX: usize = 64 << 10;
+
+/// What a node says that a call reads, once it says so. Dropping it ends the question.
+#[derive(Debug)]
+pub(crate) struct PendingHint(JoinSet<Option<Vec<WantedProof>>>);
+
+impl PendingHint {
+    /// Waits for it; nothing if the node does not say.
+    pub(crate) async fn get(mut self) -> Vec<WantedProof> {
+        let hint = self.0.join_next().await;
+        hint.and_then(Result::ok).flatten().unwrap_or_default()
+    }
+}
 
 /// The part of the answer of eth_createAccessList that is used.
 #[derive(Deserialize)]
@@ -53,8 +71,8 @@ struct HintedAccount {
 }
 
 impl StateSource {
-    /// Fetches accounts with these slots, and the code of those that are new, from one node in
-    /// batches that are asked for at once: some of them, if they are many.
+    /// Fetches accounts with these slots, or with their code where no slots are named, in few
+    /// requests: some of them, if they are many.
     ///
     /// # Errors
     /// As [`Self::complete`].
@@ -63,101 +81,146 @@ impl StateSource {
         permits: &FairPermits,
         budget: &CallBudget,
         block: &BlockRef,
-        wanted: Vec<WantedProof>,
+        wanted: &[WantedProof],
     ) -> Reply<()> {
-        let (batches, _) = batches(wanted, ITEMS_MAX);
-        let accounts: usize = batches.iter().map(Vec::len).sum();
-        // One call proves an account with its slots; another one gets its code.
-        budget.take_calls(2 * accounts, Instant::now())?;
-        let permits =
-            (0..accounts.div_ceil(ACCOUNTS_A_PERMIT)).map(|_| permits.take(budget.share()));
-        let _permits: Vec<_> = permits.collect::<Reply<_>>()?;
-        for (address, slots) in batches.iter().flatten() {
+        let has_batches = |id: UpstreamId| self.shared.upstreams[id].client.takes_batches();
+        let is_batched = wanted.len() >= ACCOUNTS_MIN;
+        if !is_batched || !self.shared.asked_first().is_some_and(has_batches) {
+            return self.complete_all(permits, budget, block, wanted).await;
+        }
+        for (address, slots) in wanted {
             self.shared.recent.add(*address, slots);
         }
-        let wanted = WantedBatches {
+        match self
+            .fetch_some(permits, budget, block, wanted.to_vec())
+            .await
+        {
+            // No node gives all of it at once.
+            Err(QueryError::StateUnavailable) => {
+                self.complete_all(permits, budget, block, wanted).await
+            }
+            fetched => fetched,
+        }
+    }
+
+    /// Fetches what a hint names as far as a node gives it, the budget allows it, and permits are
+    /// free.
+    pub(crate) async fn prefetch_hinted(
+        &self,
+        permits: &FairPermits,
+        budget: &CallBudget,
+        block: &BlockRef,
+        hinted: Vec<WantedProof>,
+    ) {
+        if !hinted.is_empty() {
+            let _ = self.fetch_some(permits, budget, block, hinted).await;
+        }
+    }
+
+    async fn fetch_some(
+        &self,
+        permits: &FairPermits,
+        budget: &CallBudget,
+        block: &BlockRef,
+        wanted: Vec<WantedProof>,
+    ) -> Reply<()> {
+        let (batches, _) = batches(wanted, ITEMS_MAX, BATCH_ITEMS);
+        // One call proves an account with its slots; another one gets its code.
+        let calls_of = |(_, slots): &WantedProof| 1 + usize::from(slots.is_empty());
+        let calls = batches.iter().flatten().map(calls_of).sum();
+        budget.take_calls(calls, Instant::now())?;
+        let permits = batches.iter().map(|_| permits.take(budget.share()));
+        let _permits: Vec<_> = permits.collect::<Reply<_>>()?;
+        let wanted = WantedAccounts {
             state_root: block.state.root(),
             batches,
         };
-        let waiter = self.join(block, Wanted::Batches(Arc::new(wanted)));
+        let waiter = self.join(block, Wanted::Accounts(Arc::new(wanted)));
         waiter.end().await
     }
 
-    /// What a node says that a call reads after this block, as far as it is not held; nothing if it
-    /// does not say. None of it is trusted: it is what to have proven.
-    pub(crate) async fn hint(
+    /// Fetches each account by itself. An account that is read without slots is called next, most
+    /// likely.
+    async fn complete_all(
+        &self,
+        permits: &FairPermits,
+        budget: &CallBudget,
+        block: &BlockRef,
+        wanted: &[WantedProof],
+    ) -> Reply<()> {
+        let wanted = wanted.iter().cloned();
+        let (accounts, slots): (Vec<_>, Vec<_>) = wanted.partition(|(_, slots)| slots.is_empty());
+        let fetches = tokio::try_join!(
+            self.complete(permits, budget, block, &accounts, true),
+            self.complete(permits, budget, block, &slots, false),
+        );
+        fetches.map(|_| ())
+    }
+
+    /// Asks a node what a call reads after this block, as far as it is not held; `None` if no node
+    /// is asked. None of it is trusted: it is what to have proven.
+    pub(crate) fn hint(
         &self,
         budget: &CallBudget,
         block: &BlockRef,
         call: &Call,
-    ) -> Vec<WantedProof> {
-        let Some((call, overrides)) = as_json(call) else {
-            return Vec::new();
-        };
-        let Some(id) = self.shared.asked_first() else {
-            return Vec::new();
-        };
-        if budget.take_calls(1, Instant::now()).is_err() {
-            return Vec::new();
-        }
+    ) -> Option<PendingHint> {
+        let turn = self.shared.turns.hint()?;
+        let id = self.shared.asked_first()?;
+        let client = self
+            .shared
+            .having(id, OptionalMethod::CallAccessList)
+            .ok()?;
+        let client = client.within(HINT_TIMEOUT);
+        let (call, overrides) = as_json(call)?;
+        budget.take_calls(1, Instant::now()).ok()?;
         let (shared, block) = (Arc::clone(&self.shared), block.clone());
-        let hint = self.run(async move {
-            let client = shared.having(id, OptionalMethod::CallAccessList).ok()?;
-            let client = client.within(HINT_TIMEOUT);
+        let ask = async move {
             let answer = client.read_by_call(&call, block.hash, &overrides).await;
             let answer = answer
                 .inspect_err(|error| tracing::debug!(node = %client.endpoint(), %error, "no hint"))
                 .ok()?;
-            let read = move || -> Option<Vec<WantedProof>> {
-                let hint: Hint = serde_json::from_str(answer.get()).ok()?;
-                let accounts = hint.access_list.into_iter();
-                Some(
-                    accounts
-                        .filter_map(|account| account.unheld(&block.state))
-                        .collect(),
-                )
+            let read = move || {
+                let hint: Option<Hint> = serde_json::from_str(answer.get()).ok();
+                drop(turn);
+                Some(unheld(hint?, &block.state))
             };
             shared.on_verifier_thread(read).await.ok()?
-        });
-        hint.await.flatten().unwrap_or_default()
+        };
+        let mut pending = JoinSet::new();
+        pending.spawn_on(ask, &self.shared.runtime);
+        Some(PendingHint(pending))
     }
+}
 
-    /// Runs work on the thread of the upstreams; dropping the future aborts it.
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let panics = self.shared.panics.clone();
-        let mut running = JoinSet::new();
-        let work = async move { panics.catch_async(work).await };
-        running.spawn_on(work, &self.shared.runtime);
-        running.join_next().await?.ok()?.ok()
-    }
+/// The part of a hint that is not held. Accounts without slots lack their code.
+fn unheld(hint: Hint, state: &State) -> Vec<WantedProof> {
+    let accounts = hint.access_list.into_iter();
+    let unheld = accounts.filter_map(|account| account.unheld(state));
+    // An account with its code, and its slots.
+    let each = unheld.flat_map(|(address, slots, lacks_code)| {
+        let code = lacks_code.then(|| (address, Vec::new()));
+        let slots = (!slots.is_empty()).then_some((address, slots));
+        [code, slots].into_iter().flatten()
+    });
+    let (batches, _) = batches(each.collect(), HINT_ITEMS_MAX, HINT_ITEMS_MAX);
+    batches.into_iter().flatten().collect()
 }
 
 impl HintedAccount {
-    /// The account, with those of its slots that are not held; `None` if all of it is held.
-    fn unheld(self, state: &State) -> Option<WantedProof> {
-        let Self {
-            address,
-            storage_keys,
-        } = self;
-        let slots = storage_keys
-            .into_iter()
-            .map(|slot| U256::from_be_bytes(slot.0));
-        let slots: Vec<_> = slots
-            .filter(|slot| state.storage(&address, *slot).is_err())
-            .collect();
-        (!slots.is_empty() || lacks_code(state, &address)).then_some((address, slots))
-    }
-}
-
-/// Whether an account or its code is not held.
-fn lacks_code(state: &State, address: &Address) -> bool {
-    match state.account(address) {
-        Ok(Some(account)) => state.code(&account.code_hash).is_err(),
-        Ok(None) => false,
-        Err(_) => true,
+    /// The account, those of its slots that are not held, and whether its code is not; `None` if
+    /// all of it is held.
+    fn unheld(self, state: &State) -> Option<(Address, Vec<U256>, bool)> {
+        let slots = self.storage_keys.into_iter();
+        let slots = slots.map(|slot| U256::from_be_bytes(slot.0));
+        let is_unheld = |slot: &U256| state.storage(&self.address, *slot).is_err();
+        let slots: Vec<_> = slots.filter(is_unheld).collect();
+        let lacks_code = match state.account(&self.address) {
+            Ok(Some(account)) => state.code(&account.code_hash).is_err(),
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        (lacks_code || !slots.is_empty()).then_some((self.address, slots, lacks_code))
     }
 }
 
@@ -168,14 +231,17 @@ fn as_json(call: &Call) -> Option<(Value, Value)> {
         request,
         accounts,
         block,
-        ..
+        gas_max,
     } = call;
     let is_plain = accounts.is_empty()
+        && request.input.len() <= HINT_INPUT_BYTES_MAX
         && *block == BlockOverrides::default()
         && request.blob_hashes.is_none()
         && request.authorizations.is_none();
+    let gas = request.gas.unwrap_or(u64::MAX).min(*gas_max);
     let mut members = json!({
         "from": request.from,
+        "gas": format!("{gas:#x}"),
         "value": request.value,
         "input": request.input,
     });
@@ -201,56 +267,79 @@ impl Shared {
             .copied()
     }
 
-    pub(super) async fn fetch_batches(
+    /// Fetches accounts in batches that are asked for at once. What an answer has is kept, also if
+    /// another one fails.
+    pub(super) async fn fetch_accounts(
         &self,
         id: UpstreamId,
         block: &BlockRef,
-        wanted: &WantedBatches,
+        wanted: &WantedAccounts,
     ) -> Result<(), StateFetchError> {
         let batches = wanted.batches.iter().cloned();
         let fetches = batches.map(|batch| self.fetch_batch(id, block, batch));
-        try_join_all(fetches).await.map(|_| ())
+        join_all(fetches).await.into_iter().collect()
     }
 
-    /// Fetches accounts, and the code of those that are not held, in two requests at once.
+    /// Fetches accounts, and the code of those without slots, in two requests at once.
     async fn fetch_batch(
         &self,
         id: UpstreamId,
         block: &BlockRef,
         batch: Vec<WantedProof>,
     ) -> Result<(), StateFetchError> {
+        let turn = self.turns.batch().await;
         let client = self.having(id, OptionalMethod::Proof)?;
-        let coded = batch.iter().map(|(address, _)| *address);
-        let coded: Vec<Address> = coded.filter(|of| lacks_code(&block.state, of)).collect();
+        let without_slots = batch.iter().filter(|(_, slots)| slots.is_empty());
+        let with_code: Vec<Address> = without_slots.map(|(address, _)| *address).collect();
+        if !with_code.is_empty() {
+            self.having(id, OptionalMethod::Code)?;
+        }
         let asked: Vec<_> = batch
             .iter()
             // All 32 bytes: some upstreams refuse shorter keys.
             .map(|(address, slots)| (*address, slots.iter().copied().map(B256::from).collect()))
             .collect();
-        let answers = tokio::try_join!(
+        let (proofs, codes) = tokio::join!(
             client.proofs(&asked, block.hash),
-            client.codes(&coded, block.hash)
+            client.codes(&with_code, block.hash)
         );
-        let (proofs, codes) = answers.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
+        let proofs = proofs.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let state = Arc::clone(&block.state);
-        self.check(move || {
+        let kept = self.check(move || {
             let store = state.store();
-            for (json, (address, slots)) in proofs.iter().zip(&batch) {
-                let json = json.get().as_bytes();
-                let proof = verify_proof(json, state.root(), address, slots)?;
-                store.insert_proof(&proof);
-            }
-            for (json, address) in codes.iter().zip(&coded) {
-                // Held from now on, if it was not evicted already.
-                let Ok(Some(account)) = state.account(address) else {
-                    continue;
-                };
-                if state.code(&account.code_hash).is_err() {
-                    store.insert_code(verify_code(json.get().as_bytes(), account.code_hash)?);
+            let mut failed = None;
+            for (answer, (address, slots)) in proofs.into_iter().zip(&batch) {
+                match answer {
+                    Ok(json) => {
+                        let json = json.get().as_bytes();
+                        let proof = verify_proof(json, state.root(), address, slots)?;
+                        store.insert_proof(&proof);
+                    }
+                    Err(error) => failed = Some(error),
                 }
             }
-            Ok::<_, UpstreamFault>(())
-        })
-        .await
+            let codes = codes.unwrap_or_else(|error| {
+                failed = Some(error);
+                Vec::new()
+            });
+            for (answer, address) in codes.into_iter().zip(&with_code) {
+                // Held from now on, if it was not evicted already.
+                let account = state.account(address).ok().flatten();
+                let hash = account.map(|account| account.code_hash);
+                match (answer, hash) {
+                    (Ok(json), Some(hash)) if state.code(&hash).is_err() => {
+                        store.insert_code(verify_code(json.get().as_bytes(), hash)?);
+                    }
+                    (Ok(_), _) => {}
+                    (Err(error), _) => failed = Some(error),
+                }
+            }
+            drop(turn);
+            Ok::<_, UpstreamFault>(failed)
+        });
+        match kept.await? {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
     }
 }

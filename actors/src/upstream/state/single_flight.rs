@@ -20,8 +20,8 @@ pub(super) const STATE: &str = "state";
 pub(super) enum Wanted {
     /// A part of the state.
     Account(Arc<WantedAccount>),
-    /// Many parts of it.
-    Batches(Arc<WantedBatches>),
+    /// Many accounts, asked for in few requests.
+    Accounts(Arc<WantedAccounts>),
     /// An access list.
     AccessList(ListRef),
 }
@@ -30,7 +30,7 @@ impl Wanted {
     /// What it is, for a log line.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Account(_) | Self::Batches(_) => STATE,
+            Self::Account(_) | Self::Accounts(_) => STATE,
             Self::AccessList(_) => "access list",
         }
     }
@@ -40,9 +40,9 @@ impl Wanted {
     }
 }
 
-/// Accounts and slots of each, in batches.
+/// Accounts and slots of each, with the code of those without slots, in batches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct WantedBatches {
+pub(super) struct WantedAccounts {
     pub(super) state_root: B256,
     pub(super) batches: Vec<Vec<WantedProof>>,
 }
