@@ -12,7 +12,7 @@ pub const CALLS: i32 = 8;
 /// a worker its share of the core ([`be_prompt`]).
 pub const BODIES: i32 = 12;
 
-/// The same for heavy work, which runs after light work.
+/// The same for heavy work and for calls that take long, which run after light work.
 pub const HEAVY: i32 = 16;
 
 /// The same for the compression of replies: it may take long, because a reply can be sent as it is.

@@ -33,6 +33,41 @@ fn large_filter() -> Value {
     json!([{"fromBlock": "earliest", "topics": [topics]}])
 }
 
+/// Calls that take long have threads of their own.
+#[test]
+fn a_short_call_waits_for_no_long_one() {
+    let options = ["--pool-threads", "1", "--call-timeout", "60s"];
+    let gas = ["--call-gas-max", "1000000000"];
+    let server = Server::start(&[&STILL[..], &options, &gas].concat());
+    let contract = "0x00000000000000000000000000000000000c0de5";
+    // Counts down from 30 million, at 26 gas each, and returns 42.
+    let code = "0x6301c9c3805b6001900380600557602a5f5260205ff3";
+    let long = json!([{"to": contract}, "latest", {contract: {"code": code}}]);
+    let long = request("eth_call", &long);
+    let short = request("eth_call", &json!([{"to": contract}]));
+    let taken = || server.metric(r#"nearhead_queue_taken_total{class="long_calls"}"#);
+    let mut ours = server.connect();
+    // Repeated in case the machine stands still for as long as the long one takes.
+    wait_until("a short call is answered while a long one runs", || {
+        let (before, is_over) = (taken(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let answer = parse(&server.connect().post(&long).body);
+                is_over.store(true, Ordering::SeqCst);
+                check(
+                    "the long one",
+                    &answer["result"],
+                    &json!(format!("{:#066x}", 42)),
+                );
+            });
+            wait_until("it is known to take long", || taken() > before);
+            let answer = parse(&ours.post(&short).body);
+            check("the short one", &answer["result"], &json!("0x"));
+            !is_over.load(Ordering::SeqCst)
+        })
+    });
+}
+
 /// Clients of an overload: the proofs that they ask for at once are twice as much work as may wait,
 /// as it is estimated. Their bodies are small, so that all are read before the threads of a fast
 /// machine show that they need less.

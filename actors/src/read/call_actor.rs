@@ -10,11 +10,12 @@ use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
-    call::{CallError, CallRunner, Place},
+    call::{CallError, CallRunner, GasMeter, Place},
     log_search::Cancellation,
     trie::{State, WantedProof},
     window::Snapshot,
 };
+use tokio::runtime::Handle;
 
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
@@ -25,6 +26,11 @@ use crate::{
 
 /// Time that a call is estimated to take; a tenant is charged for what it has taken.
 const CALL_WORK: Duration = Duration::from_micros(200);
+/// Time after which a run is given up and begun again on a thread for calls that take long: no
+/// short call waits for a whole long one. Most calls take a tenth of it.
+const SLICE: Duration = Duration::from_millis(2);
+/// Time that a call that takes long is estimated to take.
+const LONG_CALL_WORK: Duration = Duration::from_millis(20);
 
 /// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
 /// two to four.
@@ -95,18 +101,24 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
     };
     let share = call.budget.share();
     let budget = call.budget.clone();
-    let query = PlacedCall {
+    let mut query = PlacedCall {
         call: Arc::new(call),
         block,
         state,
+        timer: Some(Handle::current()),
     };
     let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None);
     loop {
-        let run = resources
-            .pool
-            .calls
-            .run(query.clone(), share, CALL_WORK, entry);
-        let reply = run.await?;
+        let run = query.clone();
+        let (pool, work) = match query.timer {
+            Some(_) => (&resources.pool.calls, CALL_WORK),
+            None => (&resources.pool.long_calls, LONG_CALL_WORK),
+        };
+        let Run::Ended(reply) = pool.run(run, share, work, entry).await? else {
+            // It is known to take long from now on.
+            query.timer = None;
+            continue;
+        };
         let Err(CallError::Missing(missing)) = &reply else {
             return Ok(reply);
         };
@@ -171,24 +183,67 @@ struct PlacedCall {
     call: Arc<RunCall>,
     block: Arc<Block>,
     state: Arc<State>,
+    /// Where the time of a run is taken; `None` for as much as it needs.
+    timer: Option<Handle>,
+}
+
+/// A run of a call.
+enum Run {
+    /// It came to its end.
+    Ended(Result<Called, CallError>),
+    /// It was given up after [`SLICE`].
+    TakesLong,
 }
 
 impl PoolQuery for PlacedCall {
-    type Output = Result<Called, CallError>;
+    type Output = Run;
 
     fn cancellation(&self) -> &Cancellation {
         &self.call.cancel
     }
 
-    fn run(&self) -> Reply<Result<Called, CallError>> {
-        let Self { call, block, state } = self;
+    fn run(&self) -> Reply<Run> {
+        let RunCall { gas, cancel, .. } = &*self.call;
+        let Some(timer) = &self.timer else {
+            return self.run_within(gas, cancel).map(Run::Ended);
+        };
+        // A run that is given up is not charged: it begins again.
+        let (slice, gas_of_slice) = (cancel.child(), GasMeter::default());
+        let over = timer.spawn({
+            let slice = slice.clone();
+            async move {
+                tokio::time::sleep(SLICE).await;
+                slice.cancel();
+            }
+        });
+        let ended = self.run_within(&gas_of_slice, &slice);
+        over.abort();
+        match ended {
+            Err(QueryError::Cancelled) if !cancel.is_cancelled() => Ok(Run::TakesLong),
+            ended => {
+                gas.include(&gas_of_slice);
+                ended.map(Run::Ended)
+            }
+        }
+    }
+}
+
+impl PlacedCall {
+    /// Runs the call until it is cancelled.
+    fn run_within(
+        &self,
+        gas: &GasMeter,
+        cancel: &Cancellation,
+    ) -> Reply<Result<Called, CallError>> {
+        let Self {
+            call, block, state, ..
+        } = self;
         let chain = call.snapshot.chain();
         let place = Place {
             block,
             state,
             ancestor: &|number| ancestor(&call.snapshot, block, number),
         };
-        let RunCall { gas, cancel, .. } = &**call;
         let runner = |task| CallRunner::new(chain, place, task, gas, cancel);
         let called = match &call.task {
             CallTask::Output(task) => {

@@ -25,13 +25,16 @@ use crate::{
 /// The threads for large queries; clones share them.
 ///
 /// Light and heavy queries have queues and threads of their own: no light one waits until a heavy
-/// one is done. So have calls of contracts, whose work nobody knows before they have run.
+/// one is done. So have calls of contracts, whose work nobody knows before they have run. Those that
+/// turn out to take long go on to threads of their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     light: PoolClass,
     heavy: PoolClass,
     /// The threads for calls of contracts.
     pub(super) calls: PoolClass,
+    /// The threads for those that take long.
+    pub(super) long_calls: PoolClass,
     /// Set while there is no memory for heavy queries.
     is_memory_short: Arc<AtomicBool>,
 }
@@ -62,6 +65,7 @@ impl Pool {
             light: PoolClass::start("light", threads, thread_priority::LIGHT, panics),
             heavy: PoolClass::start("heavy", threads, thread_priority::HEAVY, panics),
             calls: PoolClass::start("calls", threads, thread_priority::CALLS, panics),
+            long_calls: PoolClass::start("long_calls", threads, thread_priority::HEAVY, panics),
             is_memory_short: Arc::default(),
         }
     }
@@ -100,13 +104,12 @@ impl Pool {
     }
 
     /// The use of each queue.
-    pub(crate) fn usage(&self) -> [QueueUse; 3] {
-        [&self.light, &self.heavy, &self.calls].map(|class| class.queue.usage())
+    pub(crate) fn usage(&self) -> [QueueUse; 4] {
+        self.classes().map(|class| class.queue.usage())
     }
 
-    #[cfg(test)]
-    pub(crate) const fn classes(&self) -> [&PoolClass; 3] {
-        [&self.light, &self.heavy, &self.calls]
+    pub(crate) const fn classes(&self) -> [&PoolClass; 4] {
+        [&self.light, &self.heavy, &self.calls, &self.long_calls]
     }
 }
 

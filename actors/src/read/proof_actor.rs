@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn waiting(chain: &Chain) -> [usize; 2] {
-        let [light, heavy, _] = chain.resources.pool.usage();
+        let [light, heavy, ..] = chain.resources.pool.usage();
         [light.waiting, heavy.waiting]
     }
 
@@ -306,7 +306,7 @@ mod tests {
         assert!(matches!(light.await, Ok(Ok(Ok(_)))));
         assert!(matches!(heavy.await, Ok(Ok(Ok(_)))));
         let taken = chain.resources.pool.usage().map(|queue| queue.taken);
-        assert_eq!(taken, [1, 2, 0]);
+        assert_eq!(taken, [1, 2, 0, 0]);
     }
 
     #[actix::test]

@@ -59,8 +59,8 @@ impl ReadResources {
 
     /// The use of each queue.
     #[must_use]
-    pub fn queues(&self) -> [QueueUse; 4] {
-        let [light, heavy, calls] = self.pool.usage();
-        [self.admission.turns(), light, heavy, calls]
+    pub fn queues(&self) -> [QueueUse; 5] {
+        let [light, heavy, calls, long_calls] = self.pool.usage();
+        [self.admission.turns(), light, heavy, calls, long_calls]
     }
 }

@@ -173,6 +173,6 @@ mod tests {
         for class in resources.pool.classes() {
             check(&class.threads).await;
         }
-        assert_eq!(resources.admission.panics().total(), 16);
+        assert_eq!(resources.admission.panics().total(), 18);
     }
 }

@@ -343,14 +343,21 @@ fn following_runs_at_a_lower_priority_than_answering() {
                 "source" | "verifier" => 10,
                 // Workers read requests before large queries are computed.
                 "light" => 5,
-                "heavy" => 16,
+                "heavy" | "long_calls" => 16,
                 "calls" => 8,
                 _ => 0,
             };
             *nice == (usual + lower).min(19)
         });
         let names: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        let named = ["source", "verifier", "light", "heavy", "calls"];
+        let named = [
+            "source",
+            "verifier",
+            "light",
+            "heavy",
+            "calls",
+            "long_calls",
+        ];
         as_meant && names.len() > named.len() && names.is_superset(&named.into())
     });
 }

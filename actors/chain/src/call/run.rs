@@ -56,6 +56,11 @@ impl GasMeter {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Counts what another meter has counted.
+    pub fn include(&self, other: &Self) {
+        self.add(other.used());
+    }
+
     /// Counts gas.
     pub(super) fn add(&self, gas: u64) {
         // It wraps around after more gas than a process runs in its life.

@@ -11,12 +11,23 @@ use super::SearchError;
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation {
     cancelled: Arc<AtomicBool>,
+    /// The flag of the token that this one stops with.
+    parent: Option<Arc<AtomicBool>>,
     /// Tests cancel at an exact check and count the checks.
     #[cfg(test)]
     pub(super) checks: Arc<super::tests::Checks>,
 }
 
 impl Cancellation {
+    /// A token that stops with this one, and by itself without it.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self {
+            parent: Some(Arc::clone(&self.cancelled)),
+            ..Self::default()
+        }
+    }
+
     /// Cancels the work.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -27,7 +38,9 @@ impl Cancellation {
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
         self.checks.count(self);
+        let parent = self.parent.as_ref();
         self.cancelled.load(Ordering::Relaxed)
+            || parent.is_some_and(|parent| parent.load(Ordering::Relaxed))
     }
 }
 
