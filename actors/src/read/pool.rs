@@ -25,8 +25,8 @@ use crate::{
 /// The threads for large queries; clones share them.
 ///
 /// Light and heavy queries have queues and threads of their own: no light one waits until a heavy
-/// one is done. So have calls of contracts, whose work nobody knows before they have run. Those that
-/// turn out to take long go on to threads of their own.
+/// one is done. So have calls of contracts, whose work nobody knows before they have run. Those
+/// that turn out to take long go on to threads of their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     light: PoolClass,
