@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
-    admission::{Entry, MAILBOX_CAPACITY},
+    admission::{CpuTime, Entry, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
     upstream::{BlockRef, PendingHint},
 };
@@ -29,6 +29,8 @@ const CALL_WORK: Duration = Duration::from_micros(200);
 /// Time after which a run is given up and begun again on a thread for calls that take long: no
 /// short call waits for a whole long one. Most calls take a tenth of it.
 const SLICE: Duration = Duration::from_millis(2);
+/// Longest time of a run whose thread gets little of its core.
+const STARVED_SLICE_MAX: Duration = Duration::from_secs(1);
 /// Time that a call that takes long is estimated to take.
 const LONG_CALL_WORK: Duration = Duration::from_millis(20);
 
@@ -207,28 +209,43 @@ impl PoolQuery for PlacedCall {
         let Some(timer) = &self.timer else {
             return self.run_within(gas, cancel).map(Run::Ended);
         };
-        // A run that is given up is not charged: it begins again.
-        let (slice, gas_of_slice) = (cancel.child(), GasMeter::default());
-        let over = timer.spawn({
-            let slice = slice.clone();
-            async move {
-                tokio::time::sleep(SLICE).await;
-                slice.cancel();
-            }
-        });
-        let ended = self.run_within(&gas_of_slice, &slice);
-        over.abort();
-        match ended {
-            Err(QueryError::Cancelled) if !cancel.is_cancelled() => Ok(Run::TakesLong),
-            ended => {
-                gas.include(&gas_of_slice);
-                ended.map(Run::Ended)
+        let (mut slice, began) = (SLICE, CpuTime::now());
+        loop {
+            let run = self.run_for(slice, timer);
+            // A thread that has to wait for its core gets more time, and not a place behind calls
+            // that take long.
+            let is_starved = began.elapsed() < SLICE / 2;
+            match run? {
+                Run::TakesLong if is_starved && slice < STARVED_SLICE_MAX => slice *= 4,
+                run => return Ok(run),
             }
         }
     }
 }
 
 impl PlacedCall {
+    /// Runs the call for so much time. A run that is given up is not charged: it begins again.
+    fn run_for(&self, slice: Duration, timer: &Handle) -> Reply<Run> {
+        let RunCall { gas, cancel, .. } = &*self.call;
+        let (given_up, gas_of_run) = (cancel.child(), GasMeter::default());
+        let over = timer.spawn({
+            let given_up = given_up.clone();
+            async move {
+                tokio::time::sleep(slice).await;
+                given_up.cancel();
+            }
+        });
+        let ended = self.run_within(&gas_of_run, &given_up);
+        over.abort();
+        match ended {
+            Err(QueryError::Cancelled) if !cancel.is_cancelled() => Ok(Run::TakesLong),
+            ended => {
+                gas.include(&gas_of_run);
+                ended.map(Run::Ended)
+            }
+        }
+    }
+
     /// Runs the call until it is cancelled.
     fn run_within(
         &self,
