@@ -272,8 +272,8 @@ options! {
     /// Threads that serve connections; the default is one per core
     "workers" workers: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
-    /// Threads for light large queries, as many more for heavy ones, and as many for calls of
-    /// contracts, in addition to the workers; the default is one per core
+    /// Threads for each of four kinds of work, in addition to the workers: light large queries,
+    /// heavy ones, calls of contracts, and calls that take long; the default is one per core
     "pool-threads" pool_threads: usize = cores(),
         "THREADS", "a whole number from 1 to 512", |text| whole(text, 1, 512);
     /// Maximum number of open connections of the whole service, divided among the workers, at least

@@ -29,16 +29,16 @@ const CALL_WORK: Duration = Duration::from_micros(200);
 /// Time after which a run is given up and begun again on a thread for calls that take long: no
 /// short call waits for a whole long one. Most calls take a tenth of it.
 const SLICE: Duration = Duration::from_millis(2);
-/// Longest time of a run whose thread gets little of its core.
-const STARVED_SLICE_MAX: Duration = Duration::from_secs(1);
+/// The longest slice, on a thread that gets little of its core.
+const SLICE_MAX: Duration = Duration::from_secs(1);
 /// Time that a call that takes long is estimated to take.
 const LONG_CALL_WORK: Duration = Duration::from_millis(20);
 
 /// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
 /// two to four.
 const FETCHES_MAX: usize = 64;
-/// The fetch during which a node is asked what the call reads besides, if it lacks contracts then.
-/// A call of one contract lacks that one first, and then only slots of it.
+/// If a call still lacks whole accounts at this fetch, a node is asked what else it reads. A call
+/// of one contract lacks that one first, and then only slots of it.
 const HINTED_FETCH: usize = 2;
 
 /// Runs calls; one on every worker's arbiter. Every call runs on a thread of the pool.
@@ -114,7 +114,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         let run = query.clone();
         let (pool, work) = match query.timer {
             Some(_) => (&resources.pool.calls, CALL_WORK),
-            None => (&resources.pool.long_calls, LONG_CALL_WORK),
+            None => (resources.pool.long_calls()?, LONG_CALL_WORK),
         };
         let Run::Ended(reply) = pool.run(run, share, work, entry).await? else {
             // It is known to take long from now on.
@@ -185,7 +185,7 @@ struct PlacedCall {
     call: Arc<RunCall>,
     block: Arc<Block>,
     state: Arc<State>,
-    /// Where the time of a run is taken; `None` for as much as it needs.
+    /// The runtime whose timer ends a slice; `None` once the call is known to take long.
     timer: Option<Handle>,
 }
 
@@ -193,7 +193,7 @@ struct PlacedCall {
 enum Run {
     /// It came to its end.
     Ended(Result<Called, CallError>),
-    /// It was given up after [`SLICE`].
+    /// It did not end within its slice.
     TakesLong,
 }
 
@@ -209,14 +209,17 @@ impl PoolQuery for PlacedCall {
         let Some(timer) = &self.timer else {
             return self.run_within(gas, cancel).map(Run::Ended);
         };
-        let (mut slice, began) = (SLICE, CpuTime::now());
+        let mut slice = SLICE;
         loop {
+            let began = CpuTime::now();
             let run = self.run_for(slice, timer);
             // A thread that has to wait for its core gets more time, and not a place behind calls
             // that take long.
             let is_starved = began.elapsed() < SLICE / 2;
             match run? {
-                Run::TakesLong if is_starved && slice < STARVED_SLICE_MAX => slice *= 4,
+                Run::TakesLong if is_starved && slice < SLICE_MAX => {
+                    slice = (slice * 4).min(SLICE_MAX);
+                }
                 run => return Ok(run),
             }
         }
@@ -224,10 +227,11 @@ impl PoolQuery for PlacedCall {
 }
 
 impl PlacedCall {
-    /// Runs the call for so much time. A run that is given up is not charged: it begins again.
+    /// Runs the call for so much time. The gas of a run that is given up is not counted, because it
+    /// begins again; its CPU time is.
     fn run_for(&self, slice: Duration, timer: &Handle) -> Reply<Run> {
         let RunCall { gas, cancel, .. } = &*self.call;
-        let (given_up, gas_of_run) = (cancel.child(), GasMeter::default());
+        let (given_up, gas_before) = (cancel.child(), gas.used());
         let over = timer.spawn({
             let given_up = given_up.clone();
             async move {
@@ -235,18 +239,18 @@ impl PlacedCall {
                 given_up.cancel();
             }
         });
-        let ended = self.run_within(&gas_of_run, &given_up);
+        let ended = self.run_within(gas, &given_up);
         over.abort();
         match ended {
-            Err(QueryError::Cancelled) if !cancel.is_cancelled() => Ok(Run::TakesLong),
-            ended => {
-                gas.include(&gas_of_run);
-                ended.map(Run::Ended)
+            Err(QueryError::Cancelled) if !cancel.is_cancelled() => {
+                gas.set_back(gas_before);
+                Ok(Run::TakesLong)
             }
+            ended => ended.map(Run::Ended),
         }
     }
 
-    /// Runs the call until it is cancelled.
+    /// Runs the call to its end, unless it is cancelled.
     fn run_within(
         &self,
         gas: &GasMeter,

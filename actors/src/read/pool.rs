@@ -34,7 +34,7 @@ pub(crate) struct Pool {
     /// The threads for calls of contracts.
     pub(super) calls: PoolClass,
     /// The threads for those that take long.
-    pub(super) long_calls: PoolClass,
+    long_calls: PoolClass,
     /// Set while there is no memory for heavy queries.
     is_memory_short: Arc<AtomicBool>,
 }
@@ -98,7 +98,17 @@ impl Pool {
         }
     }
 
-    /// Refuses heavy queries, or no longer.
+    /// The threads for calls that take long. Each call may take much memory.
+    pub(super) fn long_calls(&self) -> Reply<&PoolClass> {
+        match self.is_memory_short.load(Ordering::Relaxed) {
+            true => Err(QueryError::Overloaded {
+                retry_after: REPLY_RETRY_AFTER,
+            }),
+            false => Ok(&self.long_calls),
+        }
+    }
+
+    /// Refuses heavy queries and calls that take long, or no longer.
     pub(crate) fn set_memory_short(&self, is_short: bool) {
         self.is_memory_short.store(is_short, Ordering::Relaxed);
     }

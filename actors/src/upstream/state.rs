@@ -130,7 +130,7 @@ struct StateUpstream {
     state_pruned: NegativeCache,
     /// Whether it limited the calls for a merge; it is not asked for merges then.
     limits_merges: NegativeCache,
-    /// Whether it gave a merge no access list in time; merges do not ask it for one then.
+    /// Whether it failed to give a merge an access list; merges do not ask it for one then.
     lists_late: NegativeCache,
 }
 
@@ -248,8 +248,8 @@ impl StateSource {
         self.shared.access_lists.get(hash)
     }
 
-    /// The access list of a block, as JSON. Its fetch takes a permit of all reads, one of the
-    /// tenant's budget, and a call.
+    /// The access list of a block, as JSON. Its fetch takes one permit, which tenants share, and
+    /// one call of the tenant's budget.
     ///
     /// # Errors
     /// As [`Self::complete`].

@@ -159,7 +159,11 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
         ),
         ("a part", lie("hint", list, Change::ItemDropped), true),
         ("twice", lie("hint", list, Change::ItemDoubled), true),
-        ("no list at all", lie("hint", list, Change::WrongType), true),
+        (
+            "a list of another type",
+            lie("hint", list, Change::WrongType),
+            true,
+        ),
         (
             "invented accounts",
             lie("hint", list, Change::Becomes(invented)),

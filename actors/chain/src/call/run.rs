@@ -56,9 +56,9 @@ impl GasMeter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts what another meter has counted.
-    pub fn include(&self, other: &Self) {
-        self.add(other.used());
+    /// Forgets what was used beyond this: a run that was given up, and begins again.
+    pub fn set_back(&self, used: u64) {
+        self.0.store(used, Ordering::Relaxed);
     }
 
     /// Counts gas.
@@ -204,6 +204,9 @@ impl<'a> CallRunner<'a> {
     where
         I: for<'b> Inspector<CallContext<'b>>,
     {
+        if self.cancel.is_cancelled() {
+            return Err(CallError::Cancelled);
+        }
         let state = CallState::new(self.place, &self.call.accounts);
         let builder = EthEvmBuilder::new(WrapDatabaseRef(&state), self.environment.evm.clone());
         let mut evm = builder.inspector(inspector).set_inspect(inspects).build();
@@ -216,10 +219,10 @@ impl<'a> CallRunner<'a> {
         let transaction = self.environment.transaction(request, gas, access_list);
         let watch = Watch::new(self.cancel);
         let result = self.gas.measure(gas, || evm.transact_raw(transaction));
-        drop(watch);
-        if self.cancel.is_cancelled() {
+        if watch.has_ended_one() {
             return Err(CallError::Cancelled);
         }
+        drop(watch);
         let refusal = self.check_value(&state)?;
         // Last: what was read before counts only if all of it was held.
         state.check()?;

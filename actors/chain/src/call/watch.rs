@@ -4,7 +4,7 @@
 //! instructions look at the cancellation of the run. An instruction gets nothing but the EVM, so
 //! the cancellation is in a variable of the thread, which runs one call at a time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use alloy_evm::{Database, EthEvm, precompiles::PrecompilesMap};
 use revm::{
@@ -21,6 +21,8 @@ use crate::log_search::Cancellation;
 thread_local! {
     /// The cancellation of the call that runs on this thread.
     static RUNNING: RefCell<Option<Cancellation>> = const { RefCell::new(None) };
+    /// Whether an instruction of that call has seen that it is cancelled.
+    static WAS_ENDED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// While this lives, calls that run on this thread end when they are cancelled.
@@ -29,7 +31,15 @@ pub(super) struct Watch(());
 impl Watch {
     pub(super) fn new(cancel: &Cancellation) -> Self {
         RUNNING.set(Some(cancel.clone()));
+        WAS_ENDED.set(false);
         Self(())
+    }
+
+    /// Whether a call was ended. One that came to its end by itself has its result, also if it was
+    /// cancelled just then.
+    #[expect(clippy::unused_self, reason = "it is known while this lives")]
+    pub(super) fn has_ended_one(&self) -> bool {
+        WAS_ENDED.get()
     }
 }
 
@@ -81,7 +91,10 @@ fn look() -> InstructionExecResult {
         cancel.is_some_and(Cancellation::is_cancelled)
     });
     match is_cancelled {
-        true => Err(InstructionResult::OutOfGas),
+        true => {
+            WAS_ENDED.set(true);
+            Err(InstructionResult::OutOfGas)
+        }
         false => Ok(()),
     }
 }

@@ -82,9 +82,9 @@ impl AccessList {
         }
     }
 
-    /// What the block changed, with the values after it, also outside of transactions. It lacks one
-    /// change: an account without anything that a block touches is deleted (EIP-161), and named
-    /// without a change.
+    /// What the block changed, with the values after it, also outside of transactions. One change
+    /// is not in it: EIP-161 deletes an empty account that the block touches, and the list names
+    /// that account without a change.
     #[must_use]
     pub fn changes(&self) -> StateChanges {
         let changed = self.accounts.iter().filter(|account| account.has_changes());

@@ -22,6 +22,10 @@ impl Cancellation {
     /// A token that stops with this one, and by itself without it.
     #[must_use]
     pub fn child(&self) -> Self {
+        debug_assert!(
+            self.parent.is_none(),
+            "it would not stop with the first one"
+        );
         Self {
             parent: Some(Arc::clone(&self.cancelled)),
             ..Self::default()

@@ -1,8 +1,8 @@
 //! The calls to one upstream.
 //!
-//! Blocks, receipts, proofs and code are returned as JSON text, for the caller to verify. What is
-//! parsed here is small values, such as the chain id, and claims about heads, which merely lead to
-//! further calls.
+//! Blocks, receipts, proofs, code and access lists are returned as JSON text, for the caller to
+//! verify. What is parsed here is small values, such as the chain id, and claims about heads, which
+//! merely lead to further calls.
 
 pub(crate) mod answer_bytes;
 mod claim;

@@ -62,7 +62,7 @@ impl OptionalMethod {
             Self::CallAccessList => "what calls read is fetched as it is met",
             Self::Trace => "state is followed with more proofs",
             Self::Witness => "state is followed with more proofs",
-            Self::Batch => "proofs are asked for one by one",
+            Self::Batch => "proofs and code are asked for one by one",
         }
     }
 }

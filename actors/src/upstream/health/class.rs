@@ -12,7 +12,7 @@ pub(crate) enum CallClass {
     Heads,
     /// Blocks and receipts.
     Blocks,
-    /// Proofs and code.
+    /// Proofs, code and access lists.
     State,
 }
 

@@ -172,7 +172,7 @@ impl Shared {
     /// answer too.
     ///
     /// A node whose answer has another form, or whose list is false, is known to be of no use for
-    /// lists afterwards. `turn` is kept until the list is verified, whoever has stopped to wait.
+    /// lists afterwards. `turn` is kept until the list is verified, even if nobody waits any more.
     pub(super) async fn ask_access_list(
         &self,
         client: &UpstreamClient,

@@ -44,7 +44,7 @@ const HINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest input, in bytes, of a call for which a node is asked for a hint.
 const HINT_INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// What a node says that a call reads, once it says so. Dropping it ends the question.
+/// What a node says that a call reads, once it says so. Dropping it cancels the request.
 #[derive(Debug)]
 pub(crate) struct PendingHint(JoinSet<Option<Vec<WantedProof>>>);
 
