@@ -239,6 +239,11 @@ impl<'a> Walk<'a> {
                 model.of_hash(&hash, Facts::all_receipts),
             ),
             (
+                "eth_getBlockAccessList",
+                json!([hash]),
+                Model::access_list(model.of_hash(&hash, |_| Value::Bool(true))),
+            ),
+            (
                 "eth_getBlockTransactionCountByHash",
                 json!([hash]),
                 model.of_hash(&hash, Facts::transaction_count),
@@ -284,6 +289,11 @@ impl<'a> Walk<'a> {
                 "eth_getBlockReceipts",
                 json!([at]),
                 model.of_number(number, Facts::all_receipts),
+            ),
+            (
+                "eth_getBlockAccessList",
+                json!([at]),
+                Model::access_list(model.of_number(number, |_| Value::Bool(true))),
             ),
             (
                 "eth_getBlockTransactionCountByNumber",

@@ -179,6 +179,18 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// The access list of a block of this answer: no block of the dev chain has one.
+    pub(super) fn access_list(found: Answer) -> Answer {
+        match found? {
+            Value::Null => Ok(Value::Null),
+            _ => {
+                let message =
+                    "resource not found: the block is older than access lists (Amsterdam)";
+                Err((-32001, message.to_owned()))
+            }
+        }
+    }
+
     /// A block of which a part is wanted in RLP: one that is not there yet is an error.
     pub(super) fn raw(&self, number: u64, part: impl FnOnce(&Raw) -> Value) -> Answer {
         match self.block_by_number(number, |block| part(&block.raw))? {
