@@ -26,7 +26,7 @@ impl CpuTime {
     }
 
     /// What the thread had used by then.
-    pub(super) const fn used(self) -> Duration {
+    pub(crate) const fn used(self) -> Duration {
         self.used
     }
 

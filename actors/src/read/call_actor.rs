@@ -15,7 +15,6 @@ use nearhead_chain::{
     trie::{State, WantedProof},
     window::Snapshot,
 };
-use tokio::runtime::Handle;
 
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
@@ -26,11 +25,9 @@ use crate::{
 
 /// Time that a call is estimated to take; a tenant is charged for what it has taken.
 const CALL_WORK: Duration = Duration::from_micros(200);
-/// Time after which a run is given up and begun again on a thread for calls that take long: no
+/// CPU time after which a run is given up and begun again on a thread for calls that take long: no
 /// short call waits for a whole long one. Most calls take a tenth of it.
 const SLICE: Duration = Duration::from_millis(2);
-/// The longest slice, on a thread that gets little of its core.
-const SLICE_MAX: Duration = Duration::from_secs(1);
 /// Time that a call that takes long is estimated to take.
 const LONG_CALL_WORK: Duration = Duration::from_millis(20);
 
@@ -94,31 +91,25 @@ impl Handler<RunCall> for CallActor {
 async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, CallError>> {
     let block = Arc::clone(call.snapshot.resolve_id(call.at)?);
     let number = block.number();
-    let state = block.state.as_ref().ok_or(QueryError::NoState { number })?;
-    let state = Arc::clone(state);
-    let place = BlockRef {
-        hash: block.hash,
-        number,
-        state: Arc::clone(&state),
-    };
+    let place = BlockRef::of(&block).ok_or(QueryError::NoState { number })?;
+    let state = Arc::clone(&place.state);
     let share = call.budget.share();
     let budget = call.budget.clone();
     let mut query = PlacedCall {
         call: Arc::new(call),
         block,
         state,
-        timer: Some(Handle::current()),
+        takes_long: false,
     };
-    let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None);
+    let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None::<PendingHint>);
     loop {
         let run = query.clone();
-        let (pool, work) = match query.timer {
-            Some(_) => (&resources.pool.calls, CALL_WORK),
-            None => (resources.pool.long_calls()?, LONG_CALL_WORK),
+        let (pool, work) = match query.takes_long {
+            false => (&resources.pool.calls, CALL_WORK),
+            true => (resources.pool.long_calls()?, LONG_CALL_WORK),
         };
         let Run::Ended(reply) = pool.run(run, share, work, entry).await? else {
-            // It is known to take long from now on.
-            query.timer = None;
+            query.takes_long = true;
             continue;
         };
         let Err(CallError::Missing(missing)) = &reply else {
@@ -134,7 +125,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         };
         let permits = &resources.admission.remote;
         let hinted = match hint.take() {
-            Some(hint) => without(PendingHint::get(hint).await, missing),
+            Some(hint) => hinted_beyond(missing, hint.get().await),
             None => Vec::new(),
         };
         let lacks_contracts = missing.iter().any(|(_, slots)| slots.is_empty());
@@ -153,7 +144,7 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
 }
 
 /// What a hint names besides what is missing.
-fn without(mut hint: Vec<WantedProof>, missing: &[WantedProof]) -> Vec<WantedProof> {
+fn hinted_beyond(missing: &[WantedProof], mut hint: Vec<WantedProof>) -> Vec<WantedProof> {
     let missing = missing.iter().map(|(address, slots)| (address, slots));
     let missing: HashMap<_, _> = missing.collect();
     for (address, slots) in &mut hint {
@@ -185,8 +176,8 @@ struct PlacedCall {
     call: Arc<RunCall>,
     block: Arc<Block>,
     state: Arc<State>,
-    /// The runtime whose timer ends a slice; `None` once the call is known to take long.
-    timer: Option<Handle>,
+    /// Whether it is known to take long.
+    takes_long: bool,
 }
 
 /// A run of a call.
@@ -206,50 +197,24 @@ impl PoolQuery for PlacedCall {
 
     fn run(&self) -> Reply<Run> {
         let RunCall { gas, cancel, .. } = &*self.call;
-        let Some(timer) = &self.timer else {
+        if self.takes_long {
             return self.run_within(gas, cancel).map(Run::Ended);
-        };
-        let mut slice = SLICE;
-        loop {
-            let began = CpuTime::now();
-            let run = self.run_for(slice, timer);
-            // A thread that has to wait for its core gets more time, and not a place behind calls
-            // that take long.
-            let is_starved = began.elapsed() < SLICE / 2;
-            match run? {
-                Run::TakesLong if is_starved && slice < SLICE_MAX => {
-                    slice = (slice * 4).min(SLICE_MAX);
-                }
-                run => return Ok(run),
-            }
         }
-    }
-}
-
-impl PlacedCall {
-    /// Runs the call for so much time. The gas of a run that is given up is not counted, because it
-    /// begins again; its CPU time is.
-    fn run_for(&self, slice: Duration, timer: &Handle) -> Reply<Run> {
-        let RunCall { gas, cancel, .. } = &*self.call;
-        let (given_up, gas_before) = (cancel.child(), gas.used());
-        let over = timer.spawn({
-            let given_up = given_up.clone();
-            async move {
-                tokio::time::sleep(slice).await;
-                given_up.cancel();
-            }
-        });
-        let ended = self.run_within(gas, &given_up);
-        over.abort();
-        match ended {
+        let until = CpuTime::now().used() + SLICE;
+        let slice = cancel.child_until(move || CpuTime::now().used() >= until);
+        let gas_before = gas.used();
+        match self.run_within(gas, &slice) {
             Err(QueryError::Cancelled) if !cancel.is_cancelled() => {
+                // It begins again, and its gas is counted then.
                 gas.set_back(gas_before);
                 Ok(Run::TakesLong)
             }
             ended => ended.map(Run::Ended),
         }
     }
+}
 
+impl PlacedCall {
     /// Runs the call to its end, unless it is cancelled.
     fn run_within(
         &self,

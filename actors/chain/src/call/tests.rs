@@ -141,6 +141,8 @@ fn a_run_ends_when_it_is_cancelled() {
         let mut call = coded(code, Bytes::new());
         call.gas_max = u64::MAX >> 1;
         check_cancelled(&chain, block, &call, &cancel);
+        let late = Cancellation::default().child_until(|| true);
+        check_cancelled(&chain, block, &call, &late);
     }
 }
 

@@ -23,7 +23,12 @@ thread_local! {
     static RUNNING: RefCell<Option<Cancellation>> = const { RefCell::new(None) };
     /// Whether an instruction of that call has seen that it is cancelled.
     static WAS_ENDED: Cell<bool> = const { Cell::new(false) };
+    /// Looks since it was asked whether the time of the call is over.
+    static LOOKS: Cell<u32> = const { Cell::new(0) };
 }
+
+/// Looks of which one asks: a clock costs more than the instruction.
+const LOOKS_PER_CLOCK: u32 = 64;
 
 /// While this lives, calls that run on this thread end when they are cancelled.
 pub(super) struct Watch(());
@@ -86,9 +91,16 @@ pub(super) fn watched<DB: Database, I>(
 
 /// Whether the run of this thread goes on.
 fn look() -> InstructionExecResult {
+    let looks = (LOOKS.get() + 1) % LOOKS_PER_CLOCK;
+    LOOKS.set(looks);
     let is_cancelled = RUNNING.with_borrow(|cancel| {
         let cancel = cancel.as_ref();
-        cancel.is_some_and(Cancellation::is_cancelled)
+        cancel.is_some_and(|cancel| {
+            if looks == 0 {
+                cancel.expire();
+            }
+            cancel.is_cancelled()
+        })
     });
     match is_cancelled {
         true => {

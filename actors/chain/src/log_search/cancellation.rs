@@ -1,8 +1,11 @@
 //! A token that stops a running search.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::SearchError;
@@ -13,22 +16,46 @@ pub struct Cancellation {
     cancelled: Arc<AtomicBool>,
     /// The flag of the token that this one stops with.
     parent: Option<Arc<AtomicBool>>,
+    /// Whether the time of the work is over.
+    is_over: Option<IsOver>,
     /// Tests cancel at an exact check and count the checks.
     #[cfg(test)]
     pub(super) checks: Arc<super::tests::Checks>,
 }
 
+#[derive(Clone)]
+struct IsOver(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for IsOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IsOver")
+    }
+}
+
 impl Cancellation {
-    /// A token that stops with this one, and by itself without it.
+    /// A token that stops with this one, and by itself once `is_over` says so. That is asked on the
+    /// thread of the work, by [`Self::expire`].
     #[must_use]
-    pub fn child(&self) -> Self {
+    pub fn child_until(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         debug_assert!(
             self.parent.is_none(),
             "it would not stop with the first one"
         );
         Self {
             parent: Some(Arc::clone(&self.cancelled)),
+            is_over: Some(IsOver(Arc::new(is_over))),
             ..Self::default()
+        }
+    }
+
+    /// Cancels the work if its time is over.
+    pub(crate) fn expire(&self) {
+        if self
+            .is_over
+            .as_ref()
+            .is_some_and(|IsOver(is_over)| is_over())
+        {
+            self.cancel();
         }
     }
 
