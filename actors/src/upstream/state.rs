@@ -131,7 +131,7 @@ struct StateUpstream {
     /// Whether it limited the calls for a merge; it is not asked for merges then.
     limits_merges: NegativeCache,
     /// Whether it failed to give a merge an access list; merges do not ask it for one then.
-    lists_late: NegativeCache,
+    gives_no_lists: NegativeCache,
 }
 
 impl StateSource {
@@ -150,7 +150,7 @@ impl StateSource {
             client,
             state_pruned: NegativeCache::default(),
             limits_merges: NegativeCache::default(),
-            lists_late: NegativeCache::default(),
+            gives_no_lists: NegativeCache::default(),
         });
         Self {
             shared: Arc::new(Shared {

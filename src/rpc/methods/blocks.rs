@@ -108,28 +108,22 @@ pub(crate) async fn get_transaction_receipt(
 
 pub(crate) async fn get_block_receipts(
     context: &RequestContext<'_>,
-    mut params: Params<'_>,
+    params: Params<'_>,
 ) -> MethodResult {
-    let id = params.required(params::block_id)?;
-    params.finish()?;
-    let at = by_id(context, id)?;
-    if is_pending(at) {
+    let Some(at) = only_block(context, params)? else {
         return Ok(Json::NULL);
-    }
+    };
     let snapshot = Arc::clone(&context.snapshot);
     found(ask(&context.worker.blocks, FindBlockReceipts { snapshot, at }).await)
 }
 
 pub(crate) async fn get_block_access_list(
     context: &RequestContext<'_>,
-    mut params: Params<'_>,
+    params: Params<'_>,
 ) -> MethodResult {
-    let id = params.required(params::block_id)?;
-    params.finish()?;
-    let at = by_id(context, id)?;
-    if is_pending(at) {
+    let Some(at) = only_block(context, params)? else {
         return Ok(Json::NULL);
-    }
+    };
     let find = FindAccessList {
         snapshot: Arc::clone(&context.snapshot),
         budget: context.key.tenant.call_budget.clone(),
@@ -228,10 +222,16 @@ async fn count_uncles(context: &RequestContext<'_>, at: BlockAt) -> MethodResult
     found(count.map(|count| count.map(value::number)))
 }
 
-/// The block of an identifier, which may insist on a canonical one (EIP-1898).
-fn by_id(context: &RequestContext<'_>, id: BlockId) -> Result<BlockAt, RpcError> {
-    match id {
-        BlockId::Number(number) => Ok(BlockAt::Number(number)),
+/// The block of the only parameter, which may insist on a canonical one (EIP-1898); `None` for the
+/// pending one.
+fn only_block(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Result<Option<BlockAt>, RpcError> {
+    let id = params.required(params::block_id)?;
+    params.finish()?;
+    let at = match id {
+        BlockId::Number(number) => BlockAt::Number(number),
         BlockId::Hash {
             hash,
             require_canonical,
@@ -241,9 +241,10 @@ fn by_id(context: &RequestContext<'_>, id: BlockId) -> Result<BlockAt, RpcError>
             {
                 return Err(RpcError::NotCanonical);
             }
-            Ok(BlockAt::Hash(hash))
+            BlockAt::Hash(hash)
         }
-    }
+    };
+    Ok((!is_pending(at)).then_some(at))
 }
 
 fn by_hash(raw: &RawValue) -> Result<BlockAt, ParamError> {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     harness::{Server, check, request, scratch, wait_until},
     upstreams::{
-        Geth, ListingGeth, Wallet,
+        Genesis, ListingGeth, Wallet,
         proxy::{Change, Fault, Lie, Refusal},
         quantity,
     },
@@ -36,20 +36,12 @@ impl Chain {
     fn start(name: &str) -> Self {
         let folder = scratch(name);
         let rich = Wallet::of(keccak256("rich"));
-        let mut genesis = Geth::dev_genesis(&folder);
-        genesis["alloc"][format!("{:x}", rich.address)] =
-            json!({"balance": "0xffffffffffffffffffff"});
-        let time = quantity(&genesis["timestamp"]);
-        let config = &mut genesis["config"];
-        config["amsterdamTime"] = json!(time + 13);
-        config["blobSchedule"]["amsterdam"] = config["blobSchedule"]["osaka"].clone();
-        let chain_id = config["chainId"].as_u64().unwrap();
-        let file = folder.join("genesis.json");
-        std::fs::write(&file, genesis.to_string()).unwrap();
+        let mut genesis = Genesis::of_dev_mode(&folder);
+        genesis.add_rich(rich.address);
         let mut chain = Self {
-            geth: ListingGeth::at_genesis(&folder.join("geth"), &file, time),
+            chain_id: genesis.chain_id(),
+            geth: ListingGeth::at_genesis(&folder, genesis),
             rich,
-            chain_id,
             nonce: 0,
             blocks: Vec::new(),
         };
@@ -151,14 +143,7 @@ fn lists_are_served_as_geth_makes_them() {
 
 /// What a node says of a list, and whether that is a fault.
 fn lies() -> Vec<(&'static str, Fault, bool)> {
-    let lie = |path: &str, change| {
-        Fault::Lie(Lie {
-            methods: &[METHOD],
-            only: None,
-            path: path.to_owned(),
-            change,
-        })
-    };
+    let lie = |path, change| Fault::Lie(Lie::about(&[METHOD], path, change));
     vec![
         ("a flipped bit", lie("/0/address", Change::OtherValue), true),
         ("an account left out", lie("", Change::ItemDropped), true),

@@ -6,7 +6,6 @@
 
 use std::{
     cmp::Ordering,
-    fs,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     harness::{Connection, KEY, Server, check, scratch, wait_until},
-    upstreams::{Geth, quantity},
+    upstreams::{Genesis, Geth, quantity},
     websocket::client::Client,
 };
 
@@ -100,13 +99,10 @@ fn a_chain_that_crosses_to_amsterdam_is_followed() {
     let folder = scratch("node-amsterdam");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let fork = now.as_secs() + SECONDS_BEFORE_FORK;
-    let mut genesis = Geth::dev_genesis(&folder);
-    genesis["alloc"][ACCOUNT] = json!({"balance": "0xffffffffffffffffffffffffffff"});
-    let config = &mut genesis["config"];
-    config["amsterdamTime"] = json!(fork);
-    config["blobSchedule"]["amsterdam"] = config["blobSchedule"]["osaka"].clone();
-    let path = folder.join("genesis.json");
-    fs::write(&path, genesis.to_string()).unwrap();
+    let mut genesis = Genesis::of_dev_mode(&folder);
+    genesis.add_rich(ACCOUNT.parse().unwrap());
+    genesis.begin_amsterdam(fork);
+    let path = genesis.write(&folder);
     let geth = Geth::dev_at_genesis(&folder, &path, 1);
     let urls = [http(geth.address), ws(geth.address)];
     let [http, ws] = urls.each_ref().map(std::slice::from_ref);

@@ -39,12 +39,11 @@ fn no_member_of_an_announced_head_is_trusted() {
     // The hash of a known block that has another number.
     let known: &str = json!(payloads[0].hash).to_string().leak();
     for path in ["/hash", "/parentHash"] {
-        lies.push(Lie {
-            methods: &["eth_subscription"],
-            only: None,
-            path: path.into(),
-            change: Change::Becomes(known),
-        });
+        lies.push(Lie::about(
+            &["eth_subscription"],
+            path,
+            Change::Becomes(known),
+        ));
     }
     assert!((30..70).contains(&lies.len()), "{} lies", lies.len());
 

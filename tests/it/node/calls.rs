@@ -12,7 +12,7 @@ use super::{follow_with, http};
 use crate::{
     harness::{Server, check, json as parse, request, scratch, wait_until},
     upstreams::{
-        Geth,
+        Genesis, Geth,
         proxy::{Change, Fault, Lie, Proxy, Refusal},
     },
 };
@@ -35,8 +35,7 @@ const IMPLEMENTATION: [u8; 8] = hex!("5f35545f5260205f");
 /// A geth in dev mode with the tokens in its genesis, and the genesis file.
 fn geth(name: &str) -> (Geth, PathBuf) {
     let folder = scratch(name);
-    let mut genesis = Geth::dev_genesis(&folder);
-    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    let mut genesis = Genesis::of_dev_mode(&folder);
     // Passes its input on (DELEGATECALL) to the address in slot 0.
     let proxy = "0x365f5f375f5f365f5f545af43d5f5f3e3d5ff3";
     let mut multicall = String::from("0x5f355f525f");
@@ -51,22 +50,15 @@ fn geth(name: &str) -> (Geth, PathBuf) {
             word(U256::ZERO): at.into_word(),
             word(U256::from(HOLDER)): word(U256::from(number + 1)),
         });
-        alloc.insert(
-            format!("{address:x}"),
-            json!({"balance": "0x0", "code": proxy, "storage": storage}),
-        );
-        let code = json!({"balance": "0x1", "code": implementation});
-        alloc.insert(format!("{at:x}"), code);
+        let token = json!({"balance": "0x0", "code": proxy, "storage": storage});
+        genesis.add(address, token);
+        genesis.add(at, json!({"balance": "0x1", "code": implementation}));
         // STATICCALL with 32 bytes, and the sum of what was returned so far.
         multicall += &format!("6020602060205f73{address:x}5afa5060205101");
     }
     multicall += "5f5260205ff3";
-    alloc.insert(
-        format!("{MULTICALL:x}"),
-        json!({"balance": "0x0", "code": multicall}),
-    );
-    let file = folder.join("genesis.json");
-    std::fs::write(&file, genesis.to_string()).unwrap();
+    genesis.add(MULTICALL, json!({"balance": "0x0", "code": multicall}));
+    let file = genesis.write(&folder);
     let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 1);
     let mut connection = geth.connect();
     wait_until("a block", || {
@@ -130,12 +122,7 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
             "code" => &["eth_getCode"],
             _ => &["eth_createAccessList"],
         };
-        Fault::Lie(Lie {
-            methods,
-            only: None,
-            path: path.to_owned(),
-            change,
-        })
+        Fault::Lie(Lie::about(methods, path, change))
     };
     let list = "/accessList";
     let refuse = |method| Fault::Refuse(Some(method), Refusal::LimitExceeded);

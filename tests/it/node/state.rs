@@ -276,12 +276,7 @@ fn the_next_upstream_is_asked() {
 fn an_upstream_without_proofs_is_followed() {
     let fixture = StateFixture::make("node-state-none");
     let calls = fixture.calls();
-    let forgotten = Lie {
-        methods: &["eth_getProof"],
-        only: None,
-        path: String::new(),
-        change: Change::Null,
-    };
+    let forgotten = Lie::about(&["eth_getProof"], "", Change::Null);
     for (fault, logged) in [
         (
             Fault::Refuse(Some("eth_getProof"), Refusal::NoMethod),

@@ -1,11 +1,7 @@
 //! What changes an account in unusual ways, each in a block of its own: after the merge, every key
 //! is geth's, and none that changed is asked of it. A tracer says what changed, or an access list.
 
-use std::{
-    cell::Cell,
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{cell::Cell, collections::BTreeMap, path::Path};
 
 use alloy_consensus::{TxEip1559, TxEip7702, TxLegacy};
 use alloy_eips::{
@@ -22,7 +18,7 @@ use super::{
 };
 use crate::{
     harness::{Connection, check, json as parse, request, scratch, wait_until},
-    upstreams::{Geth, ListingGeth, Wallet, quantity},
+    upstreams::{Genesis, Geth, ListingGeth, Wallet, quantity},
 };
 
 /// An account without anything, which the genesis has nevertheless.
@@ -87,9 +83,8 @@ impl Scene {
     /// Nearhead follows a geth in dev mode.
     fn tracing() -> Self {
         Self::start("state-edges-tracing", |folder, genesis| {
-            let geth = folder.join("geth");
-            let file = write(folder, genesis);
-            let geth = Geth::dev_at_genesis(&geth, &file, 0);
+            let file = genesis.write(folder);
+            let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 0);
             (
                 geth.connect(),
                 http(geth.address),
@@ -100,25 +95,22 @@ impl Scene {
 
     /// Nearhead follows a chain whose blocks have access lists, the first one excepted.
     fn listing() -> Self {
-        Self::start("state-edges-listing", |folder, mut genesis| {
-            let time = quantity(&genesis["timestamp"]);
-            let config = &mut genesis["config"];
-            config["amsterdamTime"] = json!(time + 13);
-            config["blobSchedule"]["amsterdam"] = config["blobSchedule"]["osaka"].clone();
-            let file = write(folder, genesis);
-            let geth = ListingGeth::at_genesis(&folder.join("geth"), &file, time);
+        Self::start("state-edges-listing", |folder, genesis| {
+            let geth = ListingGeth::at_genesis(folder, genesis);
             let url = http(geth.proxy.address);
             (geth.connect(), url, Miner::Listing(Box::new(geth)))
         })
     }
 
-    fn start(name: &str, miner: impl FnOnce(&Path, Value) -> (Connection, String, Miner)) -> Self {
+    fn start(
+        name: &str,
+        miner: impl FnOnce(&Path, Genesis) -> (Connection, String, Miner),
+    ) -> Self {
         let folder = scratch(name);
         let rich = Wallet::of(keccak256("rich"));
-        let mut genesis = Geth::dev_genesis(&folder);
-        genesis["alloc"][format!("{:x}", rich.address)] =
-            json!({"balance": "0xffffffffffffffffffff"});
-        genesis["alloc"][format!("{EMPTY:x}")] = json!({"balance": "0x0"});
+        let mut genesis = Genesis::of_dev_mode(&folder);
+        genesis.add_rich(rich.address);
+        genesis.add(EMPTY, json!({"balance": "0x0"}));
         let (mut theirs, url, mut miner) = miner(&folder, genesis);
         let chain_id = quantity(&theirs.result("eth_chainId", &json!([])));
         let first = TxLegacy {
@@ -205,13 +197,6 @@ impl Scene {
             .map(|(address, slots)| (format!("{address:#x}"), slots.iter().map(slot).collect()));
         self.held.compare(&more.collect());
     }
-}
-
-/// Writes a genesis file.
-fn write(folder: &Path, genesis: Value) -> PathBuf {
-    let file = folder.join("genesis.json");
-    std::fs::write(&file, genesis.to_string()).unwrap();
-    file
 }
 
 #[test]

@@ -210,12 +210,7 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
             "witness" => &["debug_executionWitness"],
             _ => &["eth_getProof"],
         };
-        Fault::Lie(Lie {
-            methods,
-            only: None,
-            path: path.to_owned(),
-            change,
-        })
+        Fault::Lie(Lie::about(methods, path, change))
     };
     // With the fault that is counted, if it is one.
     vec![

@@ -8,7 +8,6 @@ use std::{
 };
 
 use nearhead_chain::{block::RawBlock, chain_file::write_block};
-use serde_json::Value;
 
 use crate::harness::{Connection, Process, installed};
 
@@ -62,13 +61,6 @@ impl Geth {
     pub(crate) fn dev_at_genesis(folder: &Path, genesis: &Path, period_seconds: u64) -> Self {
         run(folder, &["init", genesis.to_str().unwrap()]);
         Self::dev(folder, period_seconds)
-    }
-
-    /// The genesis of geth's dev mode, with no account but contracts of the protocol.
-    pub(crate) fn dev_genesis(folder: &Path) -> Value {
-        let mut command = Command::new(installed("tests/.tools/bin/geth"));
-        let command = command.args(["--dev", "dumpgenesis"]).env("HOME", folder);
-        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
     }
 
     /// Serves the chain that a stopped geth left in `folder`.

@@ -8,7 +8,7 @@ use std::path::Path;
 use alloy_primitives::{B256, Bytes, U256};
 use serde_json::{Value, json};
 
-use super::{Geth, proxy::Proxy, quantity};
+use super::{Genesis, Geth, proxy::Proxy, quantity};
 use crate::harness::{Connection, check};
 
 /// Seconds from one block to the next; a merge gets half of it.
@@ -23,9 +23,12 @@ pub(crate) struct ListingGeth {
 }
 
 impl ListingGeth {
-    /// A geth at this genesis, whose time is given.
-    pub(crate) fn at_genesis(folder: &Path, genesis: &Path, time: u64) -> Self {
-        let geth = Geth::at_genesis(folder, genesis);
+    /// A geth at this genesis, in a folder below this one. Blocks have access lists from the second
+    /// one on.
+    pub(crate) fn at_genesis(folder: &Path, mut genesis: Genesis) -> Self {
+        let time = genesis.timestamp();
+        genesis.begin_amsterdam(time + BLOCK_TIME + 1);
+        let geth = Geth::at_genesis(&folder.join("geth"), &genesis.write(folder));
         Self {
             proxy: Proxy::to(&[geth.address]),
             connection: geth.connect(),

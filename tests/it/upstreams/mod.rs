@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `anvil` | an upstream whose blocks the test makes, reverts and replaces |
 //! | `anvil_blocks` | tests that anvil's blocks are consistent |
+//! | `genesis` | the genesis of geth's dev mode, with what a test adds to it |
 //! | `geth` | a geth driven over the engine API, or in its dev mode |
 //! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `listing_geth` | a geth whose blocks the test makes, with their access lists |
@@ -22,6 +23,7 @@ mod anvil;
 mod anvil_blocks;
 mod branches;
 mod engine;
+mod genesis;
 mod geth;
 mod http;
 mod jwt;
@@ -37,6 +39,7 @@ pub(crate) use self::{
     anvil::{Anvil, FIRST_KEY},
     branches::{Branches, of_files, steps},
     engine::{Engine, Forkchoice},
+    genesis::Genesis,
     geth::Geth,
     listing_geth::ListingGeth,
     lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, InventedBlock, LyingNode},

@@ -1,9 +1,9 @@
 //! The calls about state: proofs, code, and what a block changed.
 
 use alloy_json_rpc::RpcSend;
-use alloy_primitives::{Address, B256, U64};
+use alloy_primitives::{Address, B256, U64, U256};
 use futures_util::{StreamExt, stream};
-use nearhead_chain::changes::TRACER_OPTIONS;
+use nearhead_chain::{changes::TRACER_OPTIONS, trie::WantedProof};
 use serde_json::{Value, value::RawValue};
 
 use super::{CallError, JsonAnswer, OptionalMethod, UpstreamClient, answer_bytes};
@@ -20,11 +20,11 @@ impl UpstreamClient {
     pub(crate) async fn proof(
         &self,
         address: Address,
-        slots: &[B256],
+        slots: &[U256],
         block: B256,
     ) -> Result<Box<RawValue>, CallError> {
         let bytes_max = answer_bytes::proof(slots.len());
-        let params = (address, slots, block);
+        let params = (address, storage_keys(slots), block);
         let proof = self.call_optional(OptionalMethod::Proof, params, bytes_max);
         proof.await.map(JsonAnswer::into_json)
     }
@@ -50,11 +50,11 @@ impl UpstreamClient {
     /// See [`CallError`]. Each proof may fail by itself.
     pub(crate) async fn proofs(
         &self,
-        wanted: &[(Address, Vec<B256>)],
+        wanted: &[WantedProof],
         block: B256,
     ) -> Result<Vec<Answered>, CallError> {
-        let wanted = wanted.iter().cloned();
-        let params = wanted.map(|(address, slots)| (address, slots, block));
+        let wanted = wanted.iter();
+        let params = wanted.map(|(address, slots)| (*address, storage_keys(slots), block));
         let bytes_max = |(_, slots, _): &(_, Vec<_>, _)| answer_bytes::proof(slots.len());
         let answers = self.several(OptionalMethod::Proof, params.collect(), bytes_max);
         answers.await
@@ -206,11 +206,16 @@ fn is_harmed_by_witness(client_version: &str) -> bool {
     numbers.is_none_or(|numbers| !([1, 17, 2]..[1, 100, 0]).contains(&numbers))
 }
 
+/// Slots as parameters of eth_getProof. All 32 bytes: some upstreams refuse shorter keys.
+fn storage_keys(slots: &[U256]) -> Vec<B256> {
+    slots.iter().copied().map(B256::from).collect()
+}
+
 /// The answer to one of several calls.
 pub(crate) type Answered = Result<Box<RawValue>, CallError>;
 
 /// Whether an upstream that answered one object to a batch left this call without an answer.
-fn is_unanswered(answer: &Result<Box<RawValue>, CallError>) -> bool {
+fn is_unanswered(answer: &Answered) -> bool {
     let error = answer.as_ref().err();
     error.is_some_and(|error| matches!(error, CallError::Malformed(_) | CallError::Connection(_)))
 }

@@ -84,7 +84,7 @@ impl Shared {
         };
         // It may be short of time, or lack this one list: clients may ask it for others.
         if !matches!(error, CallError::NotFound | CallError::UnsupportedMethod) {
-            self.upstreams[id].lists_late.record(Instant::now());
+            self.upstreams[id].gives_no_lists.record(Instant::now());
         }
         match error {
             CallError::Busy | CallError::RateLimited { .. } | CallError::Connection(_) => {
@@ -97,9 +97,11 @@ impl Shared {
     /// Whether a merge asks this node for access lists.
     pub(super) fn gives_lists(&self, id: UpstreamId) -> bool {
         let StateUpstream {
-            client, lists_late, ..
+            client,
+            gives_no_lists,
+            ..
         } = &self.upstreams[id];
-        !client.lacks(OptionalMethod::AccessList) && !lists_late.is_known(Instant::now())
+        !client.lacks(OptionalMethod::AccessList) && !gives_no_lists.is_known(Instant::now())
     }
 
     /// The changes that the node's tracer reports; `None` if it does not.

@@ -13,7 +13,7 @@ use tokio::task::JoinError;
 use super::{
     BlockRef, Shared,
     counts::CallEnd,
-    single_flight::{ListRef, STATE, Wanted, WantedAccount},
+    single_flight::{ListRef, Subject, Wanted, WantedAccount},
 };
 use crate::{
     messages::{QueryError, Reply},
@@ -37,17 +37,6 @@ pub(super) enum StateFetchError {
     Unchecked(#[from] JoinError),
 }
 
-impl StateFetchError {
-    /// Whether the node will not have an access list later either. One that does not know the
-    /// block yet says the same as one that never will.
-    const fn is_lasting(&self) -> bool {
-        matches!(
-            self,
-            Self::Call(CallError::UnsupportedMethod | CallError::Rpc { .. })
-        )
-    }
-}
-
 /// Whether another attempt may succeed soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
@@ -67,8 +56,7 @@ impl Shared {
             match self.fetch_from(id, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    let after = self.report(id, block, wanted.name(), &error);
-                    if after == Retry::Soon || wanted.is_list() && !error.is_lasting() {
+                    if self.report(id, block, wanted.subject(), &error) == Retry::Soon {
                         retry = Retry::Soon;
                     }
                 }
@@ -114,10 +102,10 @@ impl Shared {
         block: &BlockRef,
         wanted: &Arc<WantedAccount>,
     ) -> Result<Option<TrieAccount>, StateFetchError> {
-        // All 32 bytes: some upstreams refuse shorter keys.
-        let slots: Vec<B256> = wanted.slots.iter().copied().map(B256::from).collect();
         let client = self.having(id, OptionalMethod::Proof)?;
-        let json = client.proof(wanted.address, &slots, block.hash).await;
+        let json = client
+            .proof(wanted.address, &wanted.slots, block.hash)
+            .await;
         let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
         self.check(move || {
@@ -250,12 +238,12 @@ impl Shared {
     }
 
     /// Reports a failure to the follower if it is the upstream's fault or limit, and returns
-    /// whether another attempt may succeed soon. `what` was asked for.
+    /// whether another attempt may succeed soon.
     pub(super) fn report(
         &self,
         id: UpstreamId,
         block: &BlockRef,
-        what: &'static str,
+        subject: Subject,
         error: &StateFetchError,
     ) -> Retry {
         let upstream = &self.upstreams[id];
@@ -266,7 +254,7 @@ impl Shared {
             // It has pruned this block's state, or does not have the block yet. That is no fault:
             // its heads and blocks still count.
             StateFetchError::Call(error @ (CallError::NotFound | CallError::Rpc { .. })) => {
-                if what == STATE && upstream.state_pruned.record(Instant::now()) {
+                if subject == Subject::State && upstream.state_pruned.record(Instant::now()) {
                     tracing::warn!(
                         node = %upstream.client.endpoint(),
                         block = block.number,
@@ -283,14 +271,24 @@ impl Shared {
             StateFetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Retry::Futile),
             StateFetchError::Unchecked(_) => (Verdict::NotAtFault, Retry::Futile),
         };
+        // An access list is of its block for ever: what kept the node from giving it may pass,
+        // unless it has none. One that does not know the block yet says that it is not found.
+        let has_none = matches!(
+            error,
+            StateFetchError::Call(CallError::UnsupportedMethod | CallError::Rpc { .. })
+        );
+        let retry = match subject {
+            Subject::AccessList if !has_none => Retry::Soon,
+            Subject::AccessList | Subject::State => retry,
+        };
         let (number, hash) = (block.number, block.hash);
-        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the node did not give the {what}");
+        tracing::debug!(node = %upstream.client.endpoint(), number, %hash, %error, "the node did not give the {subject}");
         if verdict != Verdict::NotAtFault {
             // If the channel is full, another report would add nothing.
             let _ = self.fault_reports.try_send(FaultReport {
                 upstream: id,
                 verdict,
-                error: format!("{what} of block {number} ({hash}): {error}"),
+                error: format!("{subject} of block {number} ({hash}): {error}"),
             });
         }
         retry

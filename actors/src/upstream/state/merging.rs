@@ -3,7 +3,6 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
-use alloy_primitives::B256;
 use futures_util::future::try_join_all;
 use nearhead_chain::{
     block::Block,
@@ -15,7 +14,7 @@ use super::{
     BlockRef, Shared, StateFollow,
     fetch::StateFetchError,
     merge_counts::{ChangesFrom, MergeEnd},
-    single_flight::STATE,
+    single_flight::Subject,
 };
 use crate::upstream::{
     client::{CallError, OptionalMethod, UpstreamClient},
@@ -101,7 +100,7 @@ impl Shared {
                     self.upstreams[id].limits_merges.record(Instant::now());
                 }
                 Err(error) => {
-                    self.report(id, &block, STATE, &error);
+                    self.report(id, &block, Subject::State, &error);
                     // Who gave a false list is not asked for lists any more, and may have proofs.
                     if let StateFetchError::Refuted(UpstreamFault::AccessListHash { .. }) = error {
                         order.push_back(id);
@@ -238,13 +237,8 @@ impl Shared {
         block: &BlockRef,
         batch: &Arc<[WantedProof]>,
     ) -> Result<usize, StateFetchError> {
-        let asked: Vec<_> = batch
-            .iter()
-            // All 32 bytes: some upstreams refuse shorter keys.
-            .map(|(address, slots)| (*address, slots.iter().copied().map(B256::from).collect()))
-            .collect();
         self.merges.count_request();
-        let answers = client.proofs(&asked, block.hash).await?;
+        let answers = client.proofs(batch, block.hash).await?;
         let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         let bytes = answers.iter().map(|json| json.get().len()).sum();
         self.merges.count_bytes(bytes);

@@ -294,13 +294,8 @@ impl Shared {
         if !with_code.is_empty() {
             self.having(id, OptionalMethod::Code)?;
         }
-        let asked: Vec<_> = batch
-            .iter()
-            // All 32 bytes: some upstreams refuse shorter keys.
-            .map(|(address, slots)| (*address, slots.iter().copied().map(B256::from).collect()))
-            .collect();
         let (proofs, codes) = tokio::join!(
-            client.proofs(&asked, block.hash),
+            client.proofs(&batch, block.hash),
             client.codes(&with_code, block.hash)
         );
         let proofs = proofs.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;

@@ -1,6 +1,6 @@
 //! One fetch for all reads that need the same state, or the same access list, at the same time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use nearhead_chain::{block::Block, trie::WantedProof};
@@ -12,8 +12,21 @@ use tokio::{
 
 use crate::messages::{QueryError, Reply};
 
-/// What log lines call parts of the state.
-pub(super) const STATE: &str = "state";
+/// What a node is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    State,
+    AccessList,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::State => "state",
+            Self::AccessList => "access list",
+        })
+    }
+}
 
 /// What one fetch gets; fetches of equal values are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,16 +40,11 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// What it is, for a log line.
-    pub(super) const fn name(&self) -> &'static str {
+    pub(super) const fn subject(&self) -> Subject {
         match self {
-            Self::Account(_) | Self::Accounts(_) => STATE,
-            Self::AccessList(_) => "access list",
+            Self::Account(_) | Self::Accounts(_) => Subject::State,
+            Self::AccessList(_) => Subject::AccessList,
         }
-    }
-
-    pub(super) const fn is_list(&self) -> bool {
-        matches!(self, Self::AccessList(_))
     }
 }
 

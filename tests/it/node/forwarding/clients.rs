@@ -7,7 +7,7 @@ use crate::{
     clients::{alloy_client, node_js, steps, wait_for_end, web3_py},
     harness::{KEY, Process, check, scratch},
     node::{follow_with, http},
-    upstreams::{FIRST_KEY, Geth, Wallet},
+    upstreams::{FIRST_KEY, Genesis, Geth, Wallet},
 };
 
 /// They take each nonce from the count that is pending: the second transaction is sent before the
@@ -15,11 +15,9 @@ use crate::{
 #[test]
 fn five_clients_send_two_transactions_in_a_row() {
     let folder = scratch("forwarding-clients");
-    let mut genesis = Geth::dev_genesis(&folder);
-    let rich = format!("{:x}", Wallet::of(FIRST_KEY).address);
-    genesis["alloc"][rich] = json!({"balance": "0xffffffffffffffffffff"});
-    let file = folder.join("genesis.json");
-    std::fs::write(&file, genesis.to_string()).unwrap();
+    let mut genesis = Genesis::of_dev_mode(&folder);
+    genesis.add_rich(Wallet::of(FIRST_KEY).address);
+    let file = genesis.write(&folder);
     let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 2);
     // Its rules are known, so that gas is estimated.
     let rules = ["--genesis", file.to_str().unwrap()];

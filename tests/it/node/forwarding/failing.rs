@@ -11,12 +11,7 @@ use crate::{
 };
 
 fn lie(methods: &'static [&'static str], change: Change) -> Fault {
-    Fault::Lie(Lie {
-        methods,
-        only: None,
-        path: String::new(),
-        change,
-    })
+    Fault::Lie(Lie::about(methods, "", change))
 }
 
 const COUNT: &[&str] = &["eth_getTransactionCount"];

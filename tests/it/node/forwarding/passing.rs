@@ -111,12 +111,7 @@ fn answers_that_are_no_use_are_not_passed_on() {
         let (_, answer, _) = call(&mut ours, "txpool_status", &json!([]));
         assert!(answer["result"].is_object(), "{answer}");
         let becomes = |text: &'static str| {
-            Fault::Lie(Lie {
-                methods: &["txpool_status"],
-                only: None,
-                path: String::new(),
-                change: Change::Becomes(text),
-            })
+            Fault::Lie(Lie::about(&["txpool_status"], "", Change::Becomes(text)))
         };
         let large: &'static str = format!("\"{}\"", "x".repeat(5 << 20)).leak();
         let fits: &'static str = format!("\"{}\"", "x".repeat(3 << 20)).leak();

@@ -89,12 +89,12 @@ fn large_answers_are_refused_over_websocket() {
     let proxy = Proxy::to(&[chain.anvil.address]);
     let target = Target::follow(&[ws(proxy.address)], &[]);
     let large = format!("[\"0x{}\"]", "42".repeat(8 << 20));
-    proxy.fail(vec![Fault::Lie(Lie {
-        methods: &["eth_getBlockReceipts"],
-        only: None,
-        path: String::new(),
-        change: Change::Becomes(large.leak()),
-    })]);
+    let becomes = Change::Becomes(large.leak());
+    proxy.fail(vec![Fault::Lie(Lie::about(
+        &["eth_getBlockReceipts"],
+        "",
+        becomes,
+    ))]);
     let (before, honest) = (reset_peak(&target.server.process), chain.head());
     for _ in 0..BLOCKS {
         chain.mine();

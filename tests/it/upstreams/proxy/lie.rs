@@ -60,6 +60,16 @@ impl Change {
 }
 
 impl Lie {
+    /// A change at this path in every result of these methods.
+    pub(crate) fn about(methods: &'static [&'static str], path: &str, change: Change) -> Self {
+        Self {
+            methods,
+            only: None,
+            path: path.to_owned(),
+            change,
+        }
+    }
+
     /// Applies the lie to the result of a call; returns whether it changed the result.
     pub(super) fn apply(&self, method: &str, result: &mut Value) -> bool {
         let matches = self.methods.contains(&method)

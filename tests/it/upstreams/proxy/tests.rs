@@ -38,12 +38,11 @@ fn raw_answer(connection: &mut Connection) -> Result<String, ErrorKind> {
 }
 
 fn lie(path: &str, change: Change) -> Fault {
-    Fault::Lie(Lie {
-        methods: &["eth_getBlockByNumber", "eth_subscription"],
-        only: None,
-        path: path.to_owned(),
+    Fault::Lie(Lie::about(
+        &["eth_getBlockByNumber", "eth_subscription"],
+        path,
         change,
-    })
+    ))
 }
 
 #[test]

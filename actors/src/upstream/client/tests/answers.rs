@@ -53,7 +53,7 @@ async fn a_hash_is_asked_for_by_number() {
 
 /// One call of each kind, and the most bytes of its answer.
 async fn calls(upstream: &UpstreamClient) -> Vec<(&'static str, usize, CallError)> {
-    let (address, slots) = (Address::ZERO, [HASH; 3]);
+    let (address, slots) = (Address::ZERO, [U256::from_be_bytes(HASH.0); 3]);
     let mut ends = Vec::new();
     let mut end = |name, bytes_max, error| ends.push((name, bytes_max, error));
     let failed = |found: Result<Box<RawValue>, CallError>| found.unwrap_err();

@@ -60,7 +60,10 @@ async fn every_call_passes_its_answer_on_verbatim() {
     )
     .await;
     check_call(
-        |upstream| async move { upstream.proof(address, &[HASH, B256::ZERO], HASH).await },
+        |upstream| async move {
+            let slots = [U256::from_be_bytes(HASH.0), U256::ZERO];
+            upstream.proof(address, &slots, HASH).await
+        },
         "eth_getProof",
         json!([account, [hash, format!("{}", B256::ZERO)], hash]),
     )

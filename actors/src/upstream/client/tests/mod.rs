@@ -5,7 +5,7 @@ mod http;
 pub(in crate::upstream) mod server;
 mod websocket;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 
 use super::*;
 
