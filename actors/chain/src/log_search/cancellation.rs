@@ -34,7 +34,7 @@ impl fmt::Debug for IsOver {
 
 impl Cancellation {
     /// A token that stops with this one, and by itself once `is_over` says so. That is asked on the
-    /// thread of the work, by [`Self::expire`].
+    /// thread of the work, now and then.
     #[must_use]
     pub fn child_until(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         debug_assert!(
