@@ -41,7 +41,11 @@ impl Administration {
     /// longer kept. Says whether there are more.
     pub(super) fn remove_old_keys(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
         let next = self.keys_checked.after(KEY_REMOVAL);
-        if now < self.removal_due || (self.keys_checked..next).contains(&now) {
+        if (self.keys_checked..next).contains(&now) {
+            return Ok(false);
+        }
+        if now < self.removal_due {
+            self.keys_checked = now;
             return Ok(false);
         }
         let old = self.directory.keys().filter(|key| key.removed_at() <= now);
