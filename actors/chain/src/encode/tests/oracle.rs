@@ -179,12 +179,16 @@ fn by_type(transaction: &Transaction, base_fee: Option<u64>) -> ByType<'_> {
     match transaction {
         Transaction::Legacy(signed) => {
             let parity = U256::from(u8::from(signed.signature().v()));
-            let more = match signed.tx().chain_id {
-                None => json!({"v": hex(U256::from(27) + parity)}),
-                Some(id) => json!({
-                    "chainId": hex(id),
-                    "v": hex(U256::from(id) * U256::from(2) + U256::from(35) + parity),
-                }),
+            let chain_id = signed.tx().chain_id;
+            let v = match chain_id {
+                // Nobody signed a transaction of a simulated block.
+                _ if signed.signature().r().is_zero() => U256::ZERO,
+                None => U256::from(27) + parity,
+                Some(id) => U256::from(id) * U256::from(2) + U256::from(35) + parity,
+            };
+            let more = match chain_id {
+                None => json!({"v": hex(v)}),
+                Some(id) => json!({"chainId": hex(id), "v": hex(v)}),
             };
             by_type!(signed, callee(signed.tx().to), signed.tx().gas_price, more)
         }
