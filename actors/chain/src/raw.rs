@@ -77,7 +77,10 @@ impl RawItem {
             }
             Self::Transaction(block, index) => {
                 let transaction = read_transaction(block, *index)?;
-                Ok(value::own_data(transaction.encoded_2718(), built_max))
+                Ok(value::own_data(
+                    transaction.encoded_2718().into(),
+                    built_max,
+                ))
             }
         }
     }

@@ -104,7 +104,7 @@ async fn run(context: &RequestContext<'_>, at: BlockId, task: CallTask) -> Metho
     let called =
         reply.map_err(|error| RpcError::from_query(error, QuerySubject::State { oldest }))?;
     Ok(match called? {
-        Called::Output(bytes) => value::shared_data(bytes, context.built_max),
+        Called::Output(bytes) => value::own_data(bytes, context.built_max),
         Called::Gas(gas) => value::number(gas),
         Called::AccessList(list) => list.json(),
         Called::Blocks(json) => json,

@@ -52,9 +52,9 @@ pub fn shared_data(bytes: alloy_primitives::Bytes, built_max: usize) -> Json {
 /// DATA of bytes that were made for this value; more than `built_max` digits are made as they are
 /// taken.
 #[must_use]
-pub(crate) fn own_data(bytes: Vec<u8>, built_max: usize) -> Json {
+pub fn own_data(bytes: alloy_primitives::Bytes, built_max: usize) -> Json {
     let held = bytes.len();
-    digits(bytes.into(), held, built_max)
+    digits(bytes.0, held, built_max)
 }
 
 /// DATA of bytes, `held` of which no other value shares.

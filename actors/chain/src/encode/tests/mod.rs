@@ -212,6 +212,8 @@ fn long_code_is_made_as_it_is_taken() {
             let mut json = value::shared_data(code.clone().into(), 0);
             if len > 0 {
                 assert!(json.held() < 64, "{} bytes are held", json.held());
+                let own = value::own_data(code.clone().into(), 0);
+                assert!(own.held() >= len, "{} bytes of {len} are held", own.held());
             }
             let mut out = Vec::new();
             let Json::One(piece) = &mut json else {
