@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `request` | the call, and what it overrides |
 //! | `view` | the state as the EVM reads it: overridden, and noting what is not held |
+//! | `reads` | what the runs of a call have read |
 //! | `environment` | block and transaction as the EVM sees them |
 //! | `run` | runs a call once, with a limit of gas |
 //! | `estimate` | the least gas that suffices |
@@ -23,6 +24,7 @@ mod access_list;
 mod environment;
 mod error;
 mod estimate;
+mod reads;
 mod request;
 mod revert;
 mod run;

@@ -6,7 +6,7 @@ use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::state::AccountInfo;
 
-use crate::execute::bytecode;
+use crate::trie::bytecode;
 
 /// A call with its overrides.
 #[derive(Clone, Debug, Default)]

@@ -26,6 +26,7 @@ use revm::{
 use super::{
     environment::Environment,
     error::CallError,
+    reads::Reads,
     request::{Call, StateOverrides},
     view::{CallState, Place},
     watch::{Watch, watched},
@@ -41,6 +42,7 @@ pub struct CallRunner<'a> {
     pub(super) environment: Environment,
     place: Place<'a>,
     pub(super) call: &'a Call,
+    reads: Reads,
     gas: &'a GasMeter,
     cancel: &'a Cancellation,
 }
@@ -114,6 +116,7 @@ impl<'a> CallRunner<'a> {
             environment: Environment::new(chain, place.block, call)?,
             place,
             call,
+            reads: Reads::default(),
             gas,
             cancel,
         })
@@ -188,7 +191,7 @@ impl<'a> CallRunner<'a> {
     }
 
     fn account(&self, address: Address) -> Result<AccountInfo, CallError> {
-        let state = CallState::new(self.place, &self.call.accounts);
+        let state = CallState::new(self.place, &self.call.accounts, &self.reads);
         let account = state.basic_ref(address);
         state.check()?;
         Ok(account?.unwrap_or_default())
@@ -207,7 +210,7 @@ impl<'a> CallRunner<'a> {
         if self.cancel.is_cancelled() {
             return Err(CallError::Cancelled);
         }
-        let state = CallState::new(self.place, &self.call.accounts);
+        let state = CallState::new(self.place, &self.call.accounts, &self.reads);
         let builder = EthEvmBuilder::new(WrapDatabaseRef(&state), self.environment.evm.clone());
         let mut evm = builder.inspector(inspector).set_inspect(inspects).build();
         if self.environment.meters_net_gas {
@@ -251,6 +254,9 @@ pub(super) fn override_precompiles<DB: Database, I>(
 where
     I: Inspector<EthEvmContext<DB>>,
 {
+    if overrides.is_empty() {
+        return Ok(());
+    }
     let accounts = || overrides.iter();
     let moved =
         || accounts().filter_map(|(from, account)| Some((*from, account.precompile_moved_to?)));

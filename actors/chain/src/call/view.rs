@@ -11,11 +11,12 @@ use revm::{DatabaseRef, bytecode::Bytecode, state::AccountInfo};
 
 use super::{
     error::{CallError, MissingState},
+    reads::Reads,
     request::{StateOverrides, StorageOverride},
 };
 use crate::{
     block::Block,
-    execute::{StateError, bytecode},
+    execute::StateError,
     trie::{State, TrieError},
 };
 
@@ -50,6 +51,7 @@ pub(super) struct CallState<'a> {
     state: &'a State,
     place: Place<'a>,
     overrides: &'a StateOverrides,
+    reads: &'a Reads,
     /// Whose code each hash is: code is read by hash, and fetched by account.
     owners: RefCell<B256Map<Address>>,
     missing: RefCell<BTreeMap<Address, BTreeSet<U256>>>,
@@ -58,11 +60,12 @@ pub(super) struct CallState<'a> {
 }
 
 impl<'a> CallState<'a> {
-    pub(super) fn new(place: Place<'a>, overrides: &'a StateOverrides) -> Self {
+    pub(super) fn new(place: Place<'a>, overrides: &'a StateOverrides, reads: &'a Reads) -> Self {
         Self {
             state: place.state,
             place,
             overrides,
+            reads,
             owners: RefCell::default(),
             missing: RefCell::default(),
             error: OnceCell::new(),
@@ -127,7 +130,7 @@ impl DatabaseRef for CallState<'_> {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        let account = self.state.account(&address);
+        let account = self.reads.account(self.state, address);
         let account = self.read(account, || self.note(address, None))?;
         let account = account.map(|account| AccountInfo {
             balance: account.balance,
@@ -149,12 +152,11 @@ impl DatabaseRef for CallState<'_> {
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
         let owner = self.owners.borrow().get(&hash).copied();
-        let code = match (self.state.code(&hash), owner) {
+        match (self.state.bytecode(&hash), owner) {
             // Nobody could be asked for it.
-            (Err(error), None) => return Err(self.failed(error.into())),
-            (code, owner) => self.read(code, || self.note(owner.unwrap_or_default(), None))?,
-        };
-        Ok(bytecode(code))
+            (Err(error), None) => Err(self.failed(error.into())),
+            (code, owner) => self.read(code, || self.note(owner.unwrap_or_default(), None)),
+        }
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
@@ -168,7 +170,7 @@ impl DatabaseRef for CallState<'_> {
             }
             _ => {}
         }
-        let value = self.state.storage(&address, slot);
+        let value = self.reads.slot(self.state, address, slot);
         self.read(value, || self.note(address, Some(slot)))
     }
 

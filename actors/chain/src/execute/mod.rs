@@ -10,7 +10,7 @@ pub use block::{ExecuteError, Executed, execute};
 pub use state::StateError;
 
 pub(crate) use block::{BlockTemplate, build_block};
-pub(crate) use state::{bytecode, take_update};
+pub(crate) use state::take_update;
 
 #[cfg(test)]
 mod tests;

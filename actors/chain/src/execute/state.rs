@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, mem};
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use revm::{
     DatabaseRef,
     bytecode::Bytecode,
@@ -36,13 +36,6 @@ impl ParentState<'_> {
     }
 }
 
-/// Code as the EVM runs it.
-pub(crate) fn bytecode(code: Bytes) -> Bytecode {
-    // Code deployed before London (EIP-3541) may begin like a delegation (EIP-7702) without being
-    // one.
-    Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code))
-}
-
 /// Why the EVM could not read the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
@@ -74,8 +67,7 @@ impl DatabaseRef for ParentState<'_> {
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {
-        let code = self.recorded(self.state.code(&hash))?;
-        Ok(bytecode(code))
+        self.recorded(self.state.bytecode(&hash))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {

@@ -19,6 +19,7 @@ use alloy_primitives::B256;
 
 use super::{
     NodeStore,
+    code::held_bytes,
     node::Reference,
     node_store::{READ, push_stored_references},
 };
@@ -100,7 +101,7 @@ impl NodeStore {
                     .codes
                     .get_mut(&hash)
                     .and_then(|mut entry| entry.code.take());
-                let bytes = code.as_ref().map_or(0, |code| code.len());
+                let bytes = code.as_ref().map_or(0, held_bytes);
                 self.code_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 code.is_some()
             }

@@ -1,7 +1,10 @@
 use alloy_primitives::{B256, keccak256, map::HashMap};
 
+use revm::bytecode::Bytecode;
+
 use super::{
     NodeStore,
+    code::held_bytes,
     node::{Reference, push_references},
 };
 
@@ -85,13 +88,13 @@ impl NodeStore {
             )?;
         }
         for entry in &self.codes {
-            let code = entry.code.as_ref().map(AsRef::as_ref);
-            bytes += code.map_or(0, <[u8]>::len);
+            let code = entry.code.as_ref();
+            bytes += code.map_or(0, held_bytes);
             check(
                 &mut expected,
                 Reference::Code(*entry.key()),
                 entry.refs,
-                code,
+                code.map(Bytecode::original_byte_slice),
             )?;
         }
         if let Some(item) = expected.into_keys().next() {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `node` | one node: its RLP decoded, and what it references |
 //! | `node_store` | the nodes and codes of all held states, and their reference counts |
+//! | `code` | a code, as the EVM runs it |
 //! | `walker` | walks from a root to a key: every read goes through it |
 //! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
 //! | `update`, `changes` | what a block does to accounts, and the new nodes that result |
@@ -22,6 +23,7 @@
 //! while the writer commits, because a node is released only after the last handle that reaches it.
 
 mod changes;
+mod code;
 mod error;
 mod eviction;
 #[cfg(any(test, feature = "testing"))]
@@ -40,6 +42,7 @@ mod verify;
 mod walker;
 
 pub use changes::Changes;
+pub(crate) use code::bytecode;
 pub use error::TrieError;
 #[cfg(any(test, feature = "testing"))]
 pub use invariants::InvariantError;

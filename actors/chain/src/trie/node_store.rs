@@ -10,9 +10,11 @@ use alloy_primitives::{
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY};
 use dashmap::{DashMap, Entry as MapEntry};
 use parking_lot::Mutex;
+use revm::bytecode::Bytecode;
 
 use super::{
     AccountProof, Changes, TrieError,
+    code::{bytecode, held_bytes},
     node::{Reference, push_references},
     walker::NodeSource,
 };
@@ -68,7 +70,7 @@ pub(super) struct CodeEntry {
     /// Number of references from stored account leaves; never zero.
     pub(super) refs: u32,
     /// `None` if the code is missing.
-    pub(super) code: Option<Bytes>,
+    pub(super) code: Option<Bytecode>,
     /// When the code was last used: see [`Use`].
     pub(super) used: AtomicU32,
 }
@@ -123,7 +125,7 @@ pub struct NodeStoreStats {
     pub node_bytes: usize,
     /// Number of codes, including those that are referenced but missing.
     pub(crate) codes: usize,
-    /// Bytes of the codes.
+    /// Bytes of the codes, with their jump destinations.
     pub(crate) code_bytes: usize,
     /// Dropped handles whose nodes wait for [`NodeStore::release_retired`].
     pub(crate) retired: usize,
@@ -194,9 +196,9 @@ impl NodeStore {
     }
 
     /// The code with this hash; empty for the hash of empty code.
-    pub(super) fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
+    pub(super) fn code(&self, hash: &B256) -> Result<Bytecode, TrieError> {
         if *hash == KECCAK_EMPTY {
-            return Ok(Bytes::new());
+            return Ok(Bytecode::new());
         }
         let entry = self.codes.get(hash);
         let code = entry.and_then(|entry| {
@@ -215,6 +217,8 @@ impl NodeStore {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         let used = self.date(Use::Read);
+        let codes = codes.into_iter();
+        let codes = codes.map(|(hash, code)| (hash, bytecode(code))).collect();
         let mut inserted = Inserted { nodes, codes, used };
         self.acquire(vec![Reference::Node(root)], &mut inserted);
         *self.handles.lock().live.entry(root).or_default() += 1;
@@ -293,7 +297,7 @@ impl NodeStore {
 
     /// Stores a code if a stored account references it; returns whether one does.
     pub fn insert_code(&self, code: Bytes) -> bool {
-        let hash = keccak256(&code);
+        let (hash, code) = (keccak256(&code), bytecode(code));
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.insertions.fetch_add(1, Ordering::Relaxed);
@@ -379,7 +383,8 @@ impl NodeStore {
         if entry.code.is_none()
             && let Some(code) = inserted.codes.remove(&hash)
         {
-            self.code_bytes.fetch_add(code.len(), Ordering::Relaxed);
+            self.code_bytes
+                .fetch_add(held_bytes(&code), Ordering::Relaxed);
             entry.code = Some(code);
             entry.used.store(inserted.used, Ordering::Relaxed);
         }
@@ -448,7 +453,8 @@ impl NodeStore {
                     if entry.get().refs == 0
                         && let Some(code) = entry.remove().code
                     {
-                        self.code_bytes.fetch_sub(code.len(), Ordering::Relaxed);
+                        self.code_bytes
+                            .fetch_sub(held_bytes(&code), Ordering::Relaxed);
                     }
                 }
             }
@@ -502,7 +508,7 @@ fn read_entry<T>(
 #[derive(Default)]
 struct Inserted {
     nodes: B256Map<Box<[u8]>>,
-    codes: B256Map<Bytes>,
+    codes: B256Map<Bytecode>,
     /// The date of their use.
     used: u32,
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256, utils::keccak256_cached};
 use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
+use revm::bytecode::Bytecode;
 
 use super::{
     AccountProof, Changes, NodeStore, StateUpdate, StorageProof, TrieError,
@@ -67,9 +68,17 @@ impl State {
     /// As [`Self::account`], for both tries.
     pub fn storage(&self, address: &Address, slot: U256) -> Result<U256, TrieError> {
         match self.account(address)? {
-            Some(account) => self.walk_storage(&*self.store, account.storage_root, slot, |_| {}),
+            Some(account) => self.slot(account.storage_root, slot),
             None => Ok(U256::ZERO),
         }
+    }
+
+    /// The value of a slot of the account with this storage root; zero if it is absent.
+    ///
+    /// # Errors
+    /// As [`Self::account`].
+    pub(crate) fn slot(&self, storage_root: B256, slot: U256) -> Result<U256, TrieError> {
+        self.walk_storage(&*self.store, storage_root, slot, |_| {})
     }
 
     /// The code with this hash; empty for the hash of empty code.
@@ -77,6 +86,14 @@ impl State {
     /// # Errors
     /// [`TrieError::MissingCode`].
     pub fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
+        Ok(self.store.code(hash)?.original_bytes())
+    }
+
+    /// The same as the EVM runs it.
+    ///
+    /// # Errors
+    /// [`TrieError::MissingCode`].
+    pub(crate) fn bytecode(&self, hash: &B256) -> Result<Bytecode, TrieError> {
         self.store.code(hash)
     }
 

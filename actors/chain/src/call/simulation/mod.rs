@@ -53,6 +53,7 @@ use self::{
 };
 use super::{
     error::CallError,
+    reads::Reads,
     request::StateOverrides,
     run::GasMeter,
     view::{CallState, Place},
@@ -76,7 +77,8 @@ impl Simulation {
         gas: &GasMeter,
         cancel: &Cancellation,
     ) -> Result<Json, CallError> {
-        let state = CallState::new(place, &NO_OVERRIDES);
+        let reads = Reads::default();
+        let state = CallState::new(place, &NO_OVERRIDES, &reads);
         let result = self.run_on(&state, chain, place, gas, cancel);
         if cancel.is_cancelled() {
             return Err(CallError::Cancelled);

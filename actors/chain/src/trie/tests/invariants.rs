@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::Ordering};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 
 use crate::trie::{
-    AccountInfo, AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate,
+    AccountInfo, AccountUpdate, InvariantError, NodeStore, Reference, State, StateUpdate, bytecode,
     node_store::{CodeEntry, NodeEntry},
 };
 
@@ -107,7 +107,7 @@ fn an_orphan_is_found() {
             hash,
             CodeEntry {
                 refs: 1,
-                code: Some(code),
+                code: Some(bytecode(code)),
                 used: 0.into(),
             },
         );
