@@ -185,6 +185,7 @@ fn false_lists_cost_a_trace_and_no_answer() {
         let hash = hash.to_string();
         held.wait_merged(&hash);
         let block = held
+            .pair
             .theirs
             .result("eth_getBlockByHash", &json!([hash, false]));
         let mut keys = Keys::new();
@@ -192,7 +193,7 @@ fn false_lists_cost_a_trace_and_no_answer() {
         // After a fault, reads that miss are refused for a moment.
         for address in keys.keys() {
             let call = request(1, "eth_getBalance", &json!([address, "latest"])).to_string();
-            wait_until(name, || held.ours.post(&call).status == 200);
+            wait_until(name, || held.pair.ours.post(&call).status == 200);
         }
         held.compare(&keys);
         let faults = refuted(&held.server, 0);
@@ -200,7 +201,7 @@ fn false_lists_cost_a_trace_and_no_answer() {
         let from_tracer = ["nearhead_state_merges_total", "tracer", "whole"];
         check(name, &held.counted(&from_tracer), &1);
         // Who has no list, or a false one, is not asked for it again.
-        let answer = held.ours.call(METHOD, &json!([hash]));
+        let answer = held.pair.ours.call(METHOD, &json!([hash]));
         match name {
             "an empty list" | "null" => {
                 let (_, _, list) = chain.blocks.last().unwrap();

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, ops::RangeInclusive};
 
-use alloy_primitives::{B256, KECCAK256_EMPTY};
-use alloy_trie::EMPTY_ROOT_HASH;
+use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use crate::{
@@ -196,12 +195,7 @@ impl Comparison {
             Answer::Proof(state_root) => {
                 proofs::verify(params, ours, state_root);
                 let mut theirs = theirs.clone();
-                // geth gives zero for the hashes of an absent account, against which no proof
-                // verifies.
-                if theirs["codeHash"] == json!(B256::ZERO) {
-                    theirs["codeHash"] = json!(KECCAK256_EMPTY);
-                    theirs["storageHash"] = json!(EMPTY_ROOT_HASH);
-                }
+                proofs::name_hashes_of_nothing(&mut theirs);
                 check(&case, ours, &theirs);
             }
         }

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Connection, Server, check, wait_until};
+use crate::{
+    harness::{BATCH_CALLS_MAX, Connection, Pair, Server, check, wait_until},
+    proofs,
+};
 
 /// The log filter with which a server reports its merges.
 pub(super) const REPORTS_MERGES: [&str; 4] = [
@@ -20,8 +23,7 @@ pub(super) type Keys = BTreeMap<String, BTreeSet<String>>;
 /// A server that was started with [`REPORTS_MERGES`], and a geth.
 pub(super) struct HeldState {
     pub(super) server: Server,
-    pub(super) ours: Connection,
-    pub(super) theirs: Connection,
+    pub(super) pair: Pair,
     /// Reads so far.
     pub(super) reads: usize,
 }
@@ -29,8 +31,10 @@ pub(super) struct HeldState {
 impl HeldState {
     pub(super) fn of(server: Server, theirs: Connection) -> Self {
         Self {
-            ours: server.connect(),
-            theirs,
+            pair: Pair {
+                ours: server.connect(),
+                theirs,
+            },
             server,
             reads: 0,
         }
@@ -53,6 +57,7 @@ impl HeldState {
         let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
         let params = json!([hash, tracer]);
         for trace in self
+            .pair
             .theirs
             .result("debug_traceBlockByHash", &params)
             .as_array()
@@ -82,31 +87,51 @@ impl HeldState {
         }
     }
 
-    /// Asserts that both answer the same for these keys at the head.
+    /// Asserts that both answer the same for these keys at the head, by every method that reads
+    /// them but eth_getCode.
     pub(super) fn compare(&mut self, keys: &Keys) {
+        self.compare_proofs(keys);
+        let mut calls = Vec::new();
         for (address, slots) in keys {
-            let slots: Vec<&String> = slots.iter().collect();
-            let mut calls = vec![
-                ("eth_getProof", json!([address, slots, "latest"])),
-                ("eth_getBalance", json!([address, "latest"])),
-                ("eth_getTransactionCount", json!([address, "latest"])),
-            ];
+            for method in ["eth_getBalance", "eth_getTransactionCount"] {
+                calls.push((method, json!([address, "latest"])));
+            }
             for slot in slots {
                 calls.push(("eth_getStorageAt", json!([address, slot, "latest"])));
             }
-            for (method, params) in calls {
-                let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|connection| {
-                    let mut result = connection.result(method, &params);
-                    // Of an absent account, geth states zero for the hashes of nothing.
-                    if let Some(proof) = result.as_object_mut() {
-                        proof.remove("codeHash");
-                        proof.remove("storageHash");
-                    }
-                    result
-                });
+        }
+        self.compare_calls(&calls);
+    }
+
+    /// Asserts that both have the same codes at the head, and returns how many were not held: a merge
+    /// fetches none.
+    pub(super) fn compare_codes(&mut self, keys: &Keys) -> u64 {
+        let before = self.missed();
+        let code = |address| ("eth_getCode", json!([address, "latest"]));
+        let calls: Vec<_> = keys.keys().map(code).collect();
+        self.compare_calls(&calls);
+        self.missed() - before
+    }
+
+    /// Asserts that both prove the same for these keys at the head. A proof states all there is:
+    /// balance, nonce, hash of the code, slots.
+    pub(super) fn compare_proofs(&mut self, keys: &Keys) {
+        let proof = |(address, slots)| ("eth_getProof", json!([address, slots, "latest"]));
+        let calls: Vec<_> = keys.iter().map(proof).collect();
+        self.compare_calls(&calls);
+    }
+
+    fn compare_calls(&mut self, calls: &[(&str, Value)]) {
+        for calls in calls.chunks(BATCH_CALLS_MAX) {
+            let answers = calls.iter().map(|(method, params)| (*method, params));
+            let answers = self.pair.batch(answers);
+            for ((method, params), answers) in calls.iter().zip(answers) {
+                let [ours, mut theirs] = answers.map(|mut answer| answer["result"].take());
+                proofs::name_hashes_of_nothing(&mut theirs);
+                assert!(!ours.is_null(), "{method} {params}");
                 check(&format!("{method} {params}"), &ours, &theirs);
-                self.reads += 1;
             }
+            self.reads += calls.len();
         }
     }
 

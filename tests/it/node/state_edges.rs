@@ -158,7 +158,7 @@ impl Scene {
     }
 
     fn send_raw(&mut self, raw: &Bytes) -> Value {
-        self.miner.mine(&mut self.held.theirs, raw)
+        self.miner.mine(&mut self.held.pair.theirs, raw)
     }
 
     /// The address of the next contract that the wallet makes.
@@ -180,6 +180,7 @@ impl Scene {
         let number = quantity(&receipt["blockNumber"]);
         let block = self
             .held
+            .pair
             .theirs
             .result("eth_getBlockByHash", &json!([hash, false]));
         wait_head(&self.held.server, (number, hash.parse().unwrap()));
@@ -191,6 +192,7 @@ impl Scene {
         let before = self.held.missed();
         self.held.compare(&keys);
         check(case, &(self.held.missed() - before), &0);
+        self.held.compare_codes(&keys);
         let slot = |slot: &u64| format!("{:#066x}", U256::from(*slot));
         let more = more
             .iter()

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nearhead_chain::campaign;
 use serde_json::{Value, json};
 
 use super::{
@@ -24,15 +25,15 @@ use crate::{
 const STEPS: u64 = 136;
 const REORGS: (u64, u64) = (10, 3);
 
-/// Idle accounts: read once, and then some of them after each block.
+/// Idle accounts and slots: each is proven after each block, and some accounts are read by the other
+/// methods too.
 const IDLE: usize = 1_000;
-const IDLE_A_BLOCK: usize = 40;
 
 /// A geth that follows the steps of a chain, and nearhead behind it.
 struct Scene {
     geth: DrivenGeth,
     steps: std::vec::IntoIter<Vec<Payload>>,
-    idle: Vec<String>,
+    idle: Vec<(String, BTreeSet<String>)>,
     held: HeldState,
 }
 
@@ -48,11 +49,7 @@ impl Scene {
         let (genesis, mut steps) = steps(name, seed, count, REORGS);
         let text = std::fs::read_to_string(&genesis).unwrap();
         let alloc: Value = serde_json::from_str(&text).unwrap();
-        let idle = alloc["alloc"].as_object().unwrap().keys();
-        let idle = idle
-            .take(IDLE)
-            .map(|key| format!("0x{}", key.trim_start_matches("0x")));
-        let idle = idle.collect();
+        let idle = idle_keys(alloc["alloc"].as_object().unwrap());
         let first = steps.remove(0);
         let mut geth = DrivenGeth::at(&format!("{name}-geth"), &genesis, &first);
         let wanted = geth.go_to(&first[0]);
@@ -91,24 +88,50 @@ impl Scene {
 
     fn idle(&self, from: usize, count: usize) -> Keys {
         let idle = self.idle.iter().cycle().skip(from).take(count);
-        idle.map(|address| (address.clone(), BTreeSet::new()))
-            .collect()
+        idle.cloned().collect()
     }
+}
+
+/// Accounts of a genesis with slots of theirs, [`IDLE`] in all; half of them slots, if there are so
+/// many.
+fn idle_keys(alloc: &serde_json::Map<String, Value>) -> Vec<(String, BTreeSet<String>)> {
+    let (mut left, mut slots_left) = (IDLE, IDLE / 2);
+    let mut keys = Vec::new();
+    for (address, account) in alloc {
+        if left == 0 {
+            break;
+        }
+        let storage = account["storage"].as_object().into_iter().flatten();
+        let slots: BTreeSet<_> = storage
+            .map(|(slot, _)| slot.clone())
+            .take(slots_left.min(left - 1))
+            .collect();
+        left -= 1 + slots.len();
+        slots_left -= slots.len();
+        keys.push((format!("0x{}", address.trim_start_matches("0x")), slots));
+    }
+    assert_eq!(left, 0, "the genesis has too few accounts and slots");
+    keys
 }
 
 /// Follows the whole chain with this value of `--state-follow`. What a block changed and what was
 /// read before is held.
 fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> String) {
     let mut scene = Scene::start(name, 11, steps, via, &["--state-follow", mode]);
-    let all = scene.idle(0, IDLE);
+    let all = scene.idle(0, scene.idle.len());
     scene.held.compare(&all);
+    scene.held.compare_codes(&all);
     let before = scene.held.missed();
-    let mut blocks = 0;
+    let by_all_methods = usize::try_from(campaign::rounds(40, 1_000)).unwrap();
+    let (mut blocks, mut codes_missed) = (0, 0);
     while let Some(changed) = scene.step() {
         assert!(changed.len() > 2, "{changed:?}");
         scene.held.compare(&changed);
-        let idle = scene.idle(blocks * IDLE_A_BLOCK, IDLE_A_BLOCK);
+        codes_missed += scene.held.compare_codes(&changed);
+        scene.held.compare_proofs(&all);
+        let idle = scene.idle(blocks * by_all_methods, by_all_methods);
         scene.held.compare(&idle);
+        check("idle codes missed", &scene.held.compare_codes(&idle), &0);
         blocks += 1;
     }
     assert!(
@@ -116,7 +139,8 @@ fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> Str
         "{}",
         scene.held.reads
     );
-    check("reads that missed", &(scene.held.missed() - before), &0);
+    let missed = scene.held.missed() - before - codes_missed;
+    check("reads that missed", &missed, &0);
     let merges = |words: &[&str]| {
         scene
             .held
@@ -290,10 +314,10 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
         let wanted = scene.geth.go_to(payloads.last().unwrap());
         wait_head(&scene.held.server, wanted);
         // A merge may need no proof, or be given up; an account that was never read needs one.
-        let params = json!([scene.idle[unread], "latest"]);
+        let params = json!([scene.idle[unread].0, "latest"]);
         let read = request(1, "eth_getBalance", &params).to_string();
         wait_until(name, || {
-            scene.held.ours.post(&read);
+            scene.held.pair.ours.post(&read);
             proxy.applied() > 0 && (!is_fault || fault_count(&scene.held.server) > before)
         });
         proxy.heal();
@@ -305,7 +329,7 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
         wait_until(name, || {
             let address = keys.keys().next().unwrap();
             let call = request(1, "eth_getBalance", &json!([address, "latest"]));
-            scene.held.ours.post(call.to_string()).status == 200
+            scene.held.pair.ours.post(call.to_string()).status == 200
         });
         scene.held.compare(&keys);
     }
