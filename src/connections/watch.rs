@@ -13,7 +13,7 @@ use std::{
 };
 
 use actix_web::rt::net::TcpStream;
-use nearhead_actors::admission::{ReplyCharge, ReplyTurns};
+use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns};
 use socket2::SockRef;
 
 use super::{
@@ -39,6 +39,7 @@ pub(crate) struct Watch {
     slots: Rc<SharedSlots<Weak<Connection>>>,
     evictions: Rc<Evictions>,
     reply_turns: ReplyTurns,
+    calls_waiting: Rc<FirstTurns>,
     metrics: Metrics,
 }
 
@@ -89,6 +90,7 @@ impl Watch {
             slots: SharedSlots::new(limits.slots, metrics.of_listener(listener)),
             evictions,
             reply_turns: ReplyTurns::default(),
+            calls_waiting: Rc::default(),
             metrics: metrics.clone(),
         }
     }
@@ -98,13 +100,20 @@ impl Watch {
         &self.reply_turns
     }
 
-    /// How long large replies wait for their first turn. Zero if several tenants have connections:
-    /// they share the turns, so a flood of one delays that one's replies alone.
-    pub(crate) fn replies_waited(&self) -> Duration {
-        match self.slots.have_one_owner() {
-            true => self.reply_turns.waited(Instant::now()),
-            false => Duration::ZERO,
+    /// The calls of contracts that wait for a thread, made by its connections.
+    pub(crate) const fn calls_waiting(&self) -> &Rc<FirstTurns> {
+        &self.calls_waiting
+    }
+
+    /// How long large replies and calls of contracts wait for their first turn. Zero if several
+    /// tenants have connections: they share the turns, so a flood of one delays that one alone.
+    pub(crate) fn work_waited(&self) -> Duration {
+        if !self.slots.have_one_owner() {
+            return Duration::ZERO;
         }
+        let now = Instant::now();
+        let replies = self.reply_turns.waited(now);
+        replies.max(self.calls_waiting.waited(now))
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others

@@ -1,10 +1,11 @@
 //! What all workers share, and the options of the server.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
 use actix::Addr;
 use bytes::Bytes;
 use nearhead_actors::{
+    admission::FirstTurns,
     head_tracker::HeadTracker,
     read::{ReadResources, Worker},
     readiness::Readiness,
@@ -52,11 +53,16 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// A dispatcher for the current thread, on which its read actors start.
-    pub(super) fn dispatcher(&self, usage: UsageMeter) -> Dispatcher {
+    /// A dispatcher for the current thread, on which its read actors start. `calls_waiting` is told
+    /// which calls of contracts wait for a thread.
+    pub(super) fn dispatcher(
+        &self,
+        usage: UsageMeter,
+        calls_waiting: &Rc<FirstTurns>,
+    ) -> Dispatcher {
         Dispatcher {
             readiness: self.readiness.clone(),
-            worker: Worker::start(&self.reads),
+            worker: Worker::start_told(&self.reads, Rc::clone(calls_waiting)),
             metrics: self.metrics.clone(),
             usage,
             logs_deadline: self.settings.logs_deadline,

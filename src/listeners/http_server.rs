@@ -158,7 +158,7 @@ impl HttpServer {
         Ok(stop)
     }
 
-    /// The service of a worker, on the current thread, and how long its replies wait.
+    /// The service of a worker, on the current thread, and how long its work waits.
     fn service(
         self,
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>),
@@ -169,7 +169,7 @@ impl HttpServer {
     ) {
         let watch = self.watch();
         let watched = Rc::clone(&watch);
-        let waited = Rc::new(move || watched.replies_waited());
+        let waited = Rc::new(move || watched.work_waited());
         let app = App::new().configure(|config| routes(config, &watch));
         let app = app
             .into_factory()

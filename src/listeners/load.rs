@@ -30,7 +30,7 @@ struct State {
 pub(super) enum Room {
     /// As many as it takes at a time.
     For(usize),
-    /// None: its turns take too long, or its replies wait for too long.
+    /// None: its turns take too long, or its work waits for too long.
     Overloaded,
     /// None: all its slots are taken.
     NoSlot,

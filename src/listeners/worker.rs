@@ -305,7 +305,7 @@ impl Incoming {
                 // Others keep up, and nobody refuses those who wait here.
                 break 1;
             } else {
-                // Turns may be short while replies wait.
+                // Turns may be short while other work waits.
                 time::sleep(WATCHED_EVERY).await;
             }
         };

@@ -1,4 +1,4 @@
-//! How long new replies wait for their first turn.
+//! How long new work waits for its first turn.
 
 use std::{
     cell::Cell,
@@ -6,28 +6,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The replies of one thread that wait for their first turn.
+/// Work of one kind and one thread that waits for its first turn: its large replies, or its calls
+/// of contracts.
 ///
-/// The wait is told by the newest reply that has had its turn: nobody who came after it has had
-/// one. That some large reply waits while others pass it says nothing.
+/// The wait is told by the newest work that has had its turn: nothing that came after it has had
+/// one. That something large waits while other work passes it says nothing.
 #[derive(Debug, Default)]
-pub(super) struct FirstTurns {
+pub struct FirstTurns {
     waiting: Cell<usize>,
-    /// When the newest reply came that has had its first turn, or the one that waits first if there
-    /// was nobody before it.
+    /// When the newest work came that has had its first turn, or what waits first if there was
+    /// nothing before it.
     served: Cell<Option<Instant>>,
 }
 
-/// A reply that waits for its first turn.
+/// Work that waits for its first turn.
 #[derive(Debug)]
-pub(super) struct FirstTurn {
+pub(crate) struct FirstTurn {
     all: Rc<FirstTurns>,
     came: Instant,
 }
 
 impl FirstTurns {
-    /// A reply begins to wait.
-    pub(super) fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
+    /// Something begins to wait.
+    pub(crate) fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
         if self.waiting.get() == 0 {
             self.serve(now);
         }
@@ -38,14 +39,15 @@ impl FirstTurns {
         }
     }
 
-    /// A reply that came then has its first turn.
+    /// What came then has its first turn.
     pub(super) fn serve(&self, came: Instant) {
         self.served.set(self.served.get().max(Some(came)));
     }
 
-    /// How far behind the thread is: the age of the newest reply that has had its first turn, while
-    /// others wait.
-    pub(super) fn waited(&self, now: Instant) -> Duration {
+    /// How far behind the thread is: the age of the newest work that has had its first turn, while
+    /// other work waits.
+    #[must_use]
+    pub fn waited(&self, now: Instant) -> Duration {
         match self.served.get() {
             Some(served) if self.waiting.get() > 0 => now.saturating_duration_since(served),
             _ => Duration::ZERO,
@@ -55,7 +57,7 @@ impl FirstTurns {
 
 impl FirstTurn {
     /// It has its turn.
-    pub(super) fn had(self) {
+    pub(crate) fn had(self) {
         self.all.serve(self.came);
     }
 }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_is_that_of_the_newest_reply_that_had_its_turn() {
+    fn the_wait_is_that_of_the_newest_work_that_had_its_turn() {
         let turns = Rc::new(FirstTurns::default());
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);

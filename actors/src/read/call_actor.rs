@@ -2,8 +2,9 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    rc::Rc,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use actix::{Actor, Context, Handler, Supervised};
@@ -18,7 +19,7 @@ use nearhead_chain::{
 
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
-    admission::{CpuTime, Entry, MAILBOX_CAPACITY},
+    admission::{CpuTime, Entry, FirstTurns, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
     upstream::{BlockRef, PendingHint},
 };
@@ -44,11 +45,13 @@ const HINTED_FETCH: usize = 2;
 #[derive(Debug)]
 pub struct CallActor {
     resources: ReadResources,
+    /// The calls that wait for a thread, but for those that take long.
+    waiting: Rc<FirstTurns>,
 }
 
 impl CallActor {
-    pub(crate) const fn new(resources: ReadResources) -> Self {
-        Self { resources }
+    pub(crate) const fn new(resources: ReadResources, waiting: Rc<FirstTurns>) -> Self {
+        Self { resources, waiting }
     }
 
     #[cfg(test)]
@@ -71,11 +74,11 @@ impl Handler<RunCall> for CallActor {
     type Result = NowOrLater<Result<Called, CallError>>;
 
     fn handle(&mut self, call: RunCall, _: &mut Context<Self>) -> Self::Result {
-        let resources = self.resources.clone();
+        let (resources, waiting) = (self.resources.clone(), Rc::clone(&self.waiting));
         NowOrLater::later(async move {
             let (cancel, deadline) = (call.cancel.clone(), call.deadline);
             let panics = resources.admission.panics();
-            let run = panics.catch_async(run(&resources, call));
+            let run = panics.catch_async(run(&resources, &waiting, call));
             match tokio::time::timeout_at(deadline.into(), run).await {
                 Ok(reply) => reply.unwrap_or(Err(QueryError::Panicked)),
                 Err(_) => {
@@ -88,7 +91,11 @@ impl Handler<RunCall> for CallActor {
 }
 
 /// Runs a call, and fetches what it lacks, until it lacks nothing.
-async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, CallError>> {
+async fn run(
+    resources: &ReadResources,
+    waiting: &Rc<FirstTurns>,
+    call: RunCall,
+) -> Reply<Result<Called, CallError>> {
     let block = Arc::clone(call.snapshot.resolve_id(call.at)?);
     let number = block.number();
     let place = BlockRef::of(&block).ok_or(QueryError::NoState { number })?;
@@ -104,11 +111,18 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
     let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None::<PendingHint>);
     loop {
         let run = query.clone();
-        let (pool, work) = match query.takes_long {
-            false => (&resources.pool.calls, CALL_WORK),
-            true => (resources.pool.long_calls()?, LONG_CALL_WORK),
+        let ran = match query.takes_long {
+            false => {
+                let turn = waiting.wait(Instant::now());
+                let ran = resources.pool.calls.run(run, share, CALL_WORK, entry);
+                ran.await.inspect(|_| turn.had())
+            }
+            true => {
+                let pool = resources.pool.long_calls()?;
+                pool.run(run, share, LONG_CALL_WORK, entry).await
+            }
         };
-        let Run::Ended(reply) = pool.run(run, share, work, entry).await? else {
+        let Run::Ended(reply) = ran? else {
             query.takes_long = true;
             continue;
         };
@@ -250,5 +264,47 @@ impl PlacedCall {
             Err(CallError::Cancelled) => Err(QueryError::Cancelled),
             called => Ok(called),
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use actix::Actor as _;
+    use nearhead_chain::{
+        call::Call,
+        window::{BlockId, BlockNumberOrTag, BlockTag},
+    };
+
+    use super::*;
+    use crate::{budget::CallBudget, read::ask, test_chain::Chain};
+
+    /// Who lets connections in is told how long calls wait for a thread. The rules of this window's
+    /// chain are not known, which a thread finds out.
+    #[actix::test]
+    async fn calls_that_wait_for_a_thread_are_told() {
+        let chain = Chain::start();
+        let waiting = Rc::<FirstTurns>::default();
+        let actor = CallActor::new(chain.resources.clone(), Rc::clone(&waiting)).start();
+        let later = Instant::now() + Duration::from_secs(60);
+        let occupied = chain.occupy();
+        let call = RunCall {
+            snapshot: Arc::clone(&chain.snapshot),
+            budget: CallBudget::default(),
+            at: BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest)),
+            task: CallTask::Output(Call::default()),
+            gas: GasMeter::default(),
+            deadline: later,
+            cancel: Cancellation::default(),
+        };
+        let called = actix::spawn(async move { ask(&actor, call).await });
+        while waiting.waited(later).is_zero() {
+            tokio::task::yield_now().await;
+        }
+        assert!(waiting.waited(later) > Duration::from_secs(30));
+        occupied.release().await;
+        let called = called.await.unwrap().unwrap();
+        assert!(matches!(called, Err(CallError::OtherRules)), "{called:?}");
+        assert!(waiting.waited(later).is_zero());
     }
 }

@@ -1,5 +1,7 @@
 //! The read actors of one worker, or of the thread of its large bodies.
 
+use std::rc::Rc;
+
 use actix::{Addr, Supervisor};
 
 use super::{
@@ -8,7 +10,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{AdmissionPermit, CostClass, WorkerAdmission},
+    admission::{AdmissionPermit, CostClass, FirstTurns, WorkerAdmission},
     messages::Reply,
     share::Share,
 };
@@ -36,6 +38,12 @@ impl Worker {
     /// Starts the read actors on the current arbiter.
     #[must_use]
     pub fn start(resources: &ReadResources) -> Self {
+        Self::start_told(resources, Rc::default())
+    }
+
+    /// The same, where `calls_waiting` is told which calls of contracts wait for a thread.
+    #[must_use]
+    pub fn start_told(resources: &ReadResources, calls_waiting: Rc<FirstTurns>) -> Self {
         Self {
             blocks: Supervisor::start({
                 let resources = resources.clone();
@@ -51,7 +59,7 @@ impl Worker {
             }),
             calls: Supervisor::start({
                 let resources = resources.clone();
-                move |_| CallActor::new(resources)
+                move |_| CallActor::new(resources, calls_waiting)
             }),
             raw: Supervisor::start({
                 let resources = resources.clone();

@@ -244,13 +244,13 @@ async fn replies_of_one_tenant_among_others_wait_unseen() {
     let mut replies = [(); 2].map(|()| watch.reply_turns().reply(Share::default()));
     replies[0].took(Duration::from_secs(1));
     assert!(replies[1].poll(&mut cx, 1).is_pending());
-    while watch.replies_waited().is_zero() {}
+    while watch.work_waited().is_zero() {}
     let (_other, second) = connect(&watch, None);
-    assert!(!watch.replies_waited().is_zero(), "a stranger");
+    assert!(!watch.work_waited().is_zero(), "a stranger");
     second.accepted_key_of(TenantId::of_configured("other"));
-    assert!(watch.replies_waited().is_zero());
+    assert!(watch.work_waited().is_zero());
     drop(second);
-    assert!(!watch.replies_waited().is_zero());
+    assert!(!watch.work_waited().is_zero());
 }
 
 #[actix::test]
