@@ -2,7 +2,7 @@
 
 use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, ReceiptWithBloom, TxReceipt};
 use alloy_eips::{Encodable2718, Typed2718};
-use alloy_primitives::{B256, Bloom, Log, utils::keccak256_cached};
+use alloy_primitives::{B256, Bloom, Log, keccak256};
 use alloy_rlp::{BufMut, Encodable, Header};
 
 use super::TxType;
@@ -39,9 +39,9 @@ pub struct Receipt {
 pub fn with_bloom(tx_type: TxType, receipt: PlainReceipt) -> Receipt {
     let mut logs_bloom = Bloom::ZERO;
     for log in &receipt.logs {
-        logs_bloom.m3_2048_hashed(&keccak256_cached(log.address));
+        logs_bloom.m3_2048_hashed(&keccak256(log.address));
         for topic in log.topics() {
-            logs_bloom.m3_2048_hashed(&keccak256_cached(topic));
+            logs_bloom.m3_2048_hashed(&keccak256(topic));
         }
     }
     let receipt = ReceiptWithBloom {

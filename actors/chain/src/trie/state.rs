@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256, utils::keccak256_cached};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::Decodable;
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 use revm::bytecode::Bytecode;
@@ -192,7 +192,7 @@ impl State {
         visit: impl FnMut(&[u8]),
     ) -> Result<Option<TrieAccount>, TrieError> {
         let read = |mut value: &[u8]| TrieAccount::decode(&mut value);
-        walk(nodes, self.root, &keccak256_cached(address), visit, read)
+        walk(nodes, self.root, &keccak256(address), visit, read)
     }
 
     /// Walks over `nodes` to a slot of the account with this storage root; zero if it is absent.
@@ -204,7 +204,7 @@ impl State {
         visit: impl FnMut(&[u8]),
     ) -> Result<U256, TrieError> {
         let read = |mut value: &[u8]| U256::decode(&mut value);
-        let key = keccak256_cached(slot.to_be_bytes::<32>());
+        let key = keccak256(slot.to_be_bytes::<32>());
         Ok(walk(nodes, storage_root, &key, visit, read)?.unwrap_or_default())
     }
 }
