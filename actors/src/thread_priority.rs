@@ -1,12 +1,11 @@
 //! The priority of a thread, by which it runs after others that want the same core.
 
+use std::time::Duration;
+
 /// By how much the niceness of threads for light work exceeds that of the workers. A worker that is
 /// busy on the same core goes on to read requests: what is too much then waits in the queues, where
 /// it is shared and refused in time, and not in sockets.
 pub const LIGHT: i32 = 5;
-
-/// The same for calls of contracts, most of which are light.
-pub const CALLS: i32 = 8;
 
 /// The same for reading large bodies. It is high, so that a thread that does so all the time leaves
 /// a worker its share of the core ([`be_prompt`]).
@@ -19,8 +18,7 @@ pub const HEAVY: i32 = 16;
 pub const COMPRESSION: i32 = 18;
 
 /// The shortest slice that Linux gives.
-#[cfg(target_os = "linux")]
-const PROMPT_SLICE: std::time::Duration = std::time::Duration::from_micros(100);
+const PROMPT_SLICE: Duration = Duration::from_micros(100);
 
 /// The niceness of this thread.
 #[must_use]
@@ -47,23 +45,32 @@ pub fn be_prompt() {
 
 /// Gives this thread a name and a niceness.
 pub fn set(name: &str, niceness: i32) {
+    // The thread that made this one may have a slice of its own.
+    set_with_slice(name, niceness, Duration::ZERO);
+}
+
+/// The same, and [`be_prompt`].
+pub fn set_prompt(name: &str, niceness: i32) {
+    set_with_slice(name, niceness, PROMPT_SLICE);
+}
+
+fn set_with_slice(name: &str, niceness: i32, slice: Duration) {
     // On other systems niceness belongs to the process as a whole.
     #[cfg(target_os = "linux")]
     {
-        // The thread that made this one may have a slice of its own.
-        schedule(niceness, std::time::Duration::ZERO);
+        schedule(niceness, slice);
         let name = std::ffi::CString::new(name).unwrap_or_default();
         if let Err(error) = rustix::thread::set_name(&name) {
             tracing::debug!(%error, "a thread was not named");
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (name, niceness);
+    let _ = (name, niceness, slice);
 }
 
 /// Gives this thread a niceness and a slice; zero is the system's own.
 #[cfg(target_os = "linux")]
-fn schedule(niceness: i32, slice: std::time::Duration) {
+fn schedule(niceness: i32, slice: Duration) {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
         sched_flags: KEEP_POLICY,

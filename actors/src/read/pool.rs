@@ -47,6 +47,16 @@ pub(crate) struct PoolClass {
     wakings: Wakings,
 }
 
+/// How soon the threads of a class run.
+#[derive(Clone, Copy, Debug)]
+enum Priority {
+    /// As soon as workers do: half of what clients ask are calls, each of which takes little. Behind
+    /// a worker that makes large replies they would wait.
+    OfWorkers,
+    /// After workers: by how much their niceness exceeds a worker's.
+    Later(i32),
+}
+
 type Queue = WorkQueue<Box<dyn Job>>;
 
 impl Refuse for Box<dyn Job> {
@@ -60,12 +70,12 @@ impl Pool {
     /// an actix system.
     #[must_use]
     pub(crate) fn start(threads: usize, panics: &Panics) -> Self {
-        let threads = threads.max(1);
+        let start = |class, priority| PoolClass::start(class, threads.max(1), priority, panics);
         Self {
-            light: PoolClass::start("light", threads, thread_priority::LIGHT, panics),
-            heavy: PoolClass::start("heavy", threads, thread_priority::HEAVY, panics),
-            calls: PoolClass::start("calls", threads, thread_priority::CALLS, panics),
-            long_calls: PoolClass::start("long_calls", threads, thread_priority::HEAVY, panics),
+            light: start("light", Priority::Later(thread_priority::LIGHT)),
+            heavy: start("heavy", Priority::Later(thread_priority::HEAVY)),
+            calls: start("calls", Priority::OfWorkers),
+            long_calls: start("long_calls", Priority::Later(thread_priority::HEAVY)),
             is_memory_short: Arc::default(),
         }
     }
@@ -129,13 +139,14 @@ impl PoolClass {
         reason = "this is the one pool: it has at most one message waiting for each thread, and \
                   its actor catches panics"
     )]
-    fn start(class: &'static str, threads: usize, niceness: i32, panics: &Panics) -> Self {
+    fn start(class: &'static str, threads: usize, priority: Priority, panics: &Panics) -> Self {
         let queue = Arc::new(Queue::new(class, threads));
         let actor = PoolActor {
             queue: Arc::clone(&queue),
             panics: panics.clone(),
             class,
-            niceness: thread_priority::niceness() + niceness,
+            priority,
+            niceness: thread_priority::niceness(),
         };
         Self {
             threads: SyncArbiter::start(threads, move || actor.clone()),
@@ -292,7 +303,8 @@ pub(crate) struct PoolActor {
     queue: Arc<Queue>,
     pub(super) panics: Panics,
     class: &'static str,
-    /// Of its thread.
+    priority: Priority,
+    /// Of the workers.
     niceness: i32,
 }
 
@@ -300,7 +312,10 @@ impl Actor for PoolActor {
     type Context = SyncContext<Self>;
 
     fn started(&mut self, _: &mut SyncContext<Self>) {
-        thread_priority::set(self.class, self.niceness);
+        match self.priority {
+            Priority::OfWorkers => thread_priority::set_prompt(self.class, self.niceness),
+            Priority::Later(by) => thread_priority::set(self.class, self.niceness + by),
+        }
     }
 }
 

@@ -344,7 +344,6 @@ fn following_runs_at_a_lower_priority_than_answering() {
                 // Workers read requests before large queries are computed.
                 "light" => 5,
                 "heavy" | "long_calls" => 16,
-                "calls" => 8,
                 _ => 0,
             };
             *nice == (usual + lower).min(19)
