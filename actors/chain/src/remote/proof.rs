@@ -8,7 +8,7 @@ use super::{
     json::{Value, parse},
     reader::{Reader, array, bytes, fixed, u64, u256},
 };
-use crate::trie::AccountProof;
+use crate::trie::{State, VerifiedProof};
 
 /// An account and its slots, as an upstream states them.
 struct Stated {
@@ -25,7 +25,7 @@ struct StatedSlot {
     nodes: Vec<Bytes>,
 }
 
-/// Verifies the answer of eth_getProof for `address` and `slots` against a state root.
+/// Verifies the answer of eth_getProof for `address` and `slots` against a state.
 ///
 /// The returned values are read from the trie nodes; the stated values are compared with them.
 ///
@@ -33,10 +33,10 @@ struct StatedSlot {
 /// An [`UpstreamFault`] if the trie nodes prove nothing, or something other than what is stated.
 pub fn verify_proof(
     json: &[u8],
-    state_root: B256,
+    state: &State,
     address: &Address,
     slots: &[U256],
-) -> Result<AccountProof, UpstreamFault> {
+) -> Result<VerifiedProof, UpstreamFault> {
     let wrong = |error: MemberError| error.of(AnswerKind::Proof);
     let stated = read(&parse(AnswerKind::Proof, json)?).map_err(wrong)?;
     equal("address", stated.address, *address).map_err(wrong)?;
@@ -54,7 +54,8 @@ pub fn verify_proof(
         values.push(slot.value);
         storage.push((*asked, slot.nodes));
     }
-    let proof = AccountProof::verify(state_root, address, stated.nodes, storage)?;
+    let verified = state.verify(address, stated.nodes, storage)?;
+    let proof = &verified.proof;
     // An absent account is stated as an empty one; geth states zero for its hashes.
     let is_absent = proof.account.is_none();
     let stated_hash = |stated: B256, derived| match is_absent && stated.is_zero() {
@@ -71,7 +72,7 @@ pub fn verify_proof(
     for (index, (stated, proven)) in values.into_iter().zip(&proof.storage).enumerate() {
         equal("value", stated, proven.value).map_err(|error| wrong(in_slot(index, error)))?;
     }
-    Ok(proof)
+    Ok(verified)
 }
 
 /// Verifies the answer of eth_getCode for an account with this code hash.

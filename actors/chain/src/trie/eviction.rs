@@ -38,9 +38,8 @@ impl NodeStore {
     /// Bytes that count towards the bound.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let entries = self.nodes.len() + self.codes.len();
-        let bytes = |bytes: &AtomicUsize| bytes.load(Ordering::Relaxed);
-        bytes(&self.node_bytes) + bytes(&self.code_bytes) + ENTRY_BYTES * entries
+        let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        count(&self.node_bytes) + count(&self.code_bytes) + ENTRY_BYTES * count(&self.entries)
     }
 
     /// Evicts items if the bound is exceeded. The caller holds the writer lock.

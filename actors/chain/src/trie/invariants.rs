@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use alloy_primitives::{B256, keccak256, map::HashMap};
 
 use revm::bytecode::Bytecode;
@@ -49,6 +51,14 @@ pub enum InvariantError {
         /// The decoder's error.
         error: alloy_rlp::Error,
     },
+    /// The statistics state another number of entries.
+    #[error("there are {stored} entries, the statistics say {stated}")]
+    Entries {
+        /// Entries of both maps.
+        stored: usize,
+        /// The number by the statistics.
+        stated: usize,
+    },
     /// The statistics state another size.
     #[error("{stored} bytes are stored, the statistics say {stated}")]
     Bytes {
@@ -99,6 +109,13 @@ impl NodeStore {
         }
         if let Some(item) = expected.into_keys().next() {
             return Err(InvariantError::Missing { item });
+        }
+        let (stored, stated) = (
+            self.nodes.len() + self.codes.len(),
+            self.entries.load(Ordering::Relaxed),
+        );
+        if stored != stated {
+            return Err(InvariantError::Entries { stored, stated });
         }
         let stats = self.stats();
         let stated = stats.node_bytes + stats.code_bytes;

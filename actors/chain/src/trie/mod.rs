@@ -55,6 +55,6 @@ pub use proof::{AccountProof, StorageProof};
 pub use state::State;
 pub(crate) use unstored::UnstoredState;
 pub use update::{AccountInfo, AccountUpdate, StateUpdate};
-pub use verify::ProofError;
 #[cfg(test)]
 pub(crate) use verify::ProofFlaw;
+pub use verify::{ProofError, VerifiedProof};

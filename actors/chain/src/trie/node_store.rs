@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use revm::bytecode::Bytecode;
 
 use super::{
-    AccountProof, Changes, TrieError,
+    Changes, TrieError,
     code::{bytecode, held_bytes},
     node::{Reference, push_references},
     walker::NodeSource,
@@ -42,6 +42,8 @@ pub struct NodeStore {
     pub(super) codes: DashMap<B256, CodeEntry, FbBuildHasher<32>>,
     pub(super) node_bytes: AtomicUsize,
     pub(super) code_bytes: AtomicUsize,
+    /// Entries of both maps, whose own count visits each shard.
+    pub(super) entries: AtomicUsize,
     pub(super) handles: Mutex<Handles>,
     /// Held during every change of reference counts, so that no acquire runs in the middle of a
     /// release.
@@ -80,7 +82,7 @@ pub(super) const READ: u32 = 1 << 31;
 
 /// Who uses an item. What only merges used is evicted before what was read.
 #[derive(Clone, Copy)]
-enum Use {
+pub(super) enum Use {
     /// A read, or a fetch for one.
     Read,
     /// A merge of what a block changed.
@@ -151,6 +153,7 @@ impl NodeStore {
             codes: DashMap::with_hasher_and_shard_amount(FbBuildHasher::default(), CODE_SHARDS),
             node_bytes: AtomicUsize::new(0),
             code_bytes: AtomicUsize::new(0),
+            entries: AtomicUsize::new(0),
             handles: Mutex::default(),
             writer: Mutex::new(()),
             bytes_max,
@@ -236,29 +239,20 @@ impl NodeStore {
     /// Stores those nodes of a proof that a held root reaches, for a read of them.
     ///
     /// A node is stored under its own hash and only if a stored node references it, so a false
-    /// proof cannot add anything false. `AccountProof::verify` checks that a proof proves what it
-    /// claims.
-    pub fn insert_proof(&self, proof: &AccountProof) {
-        self.insert_paths(proof, Use::Read);
-    }
-
-    /// The same as [`Self::insert_proof`], for a merge: nobody has read the nodes yet.
-    pub fn insert_unread_proof(&self, proof: &AccountProof) {
-        self.insert_paths(proof, Use::Merge);
-    }
-
-    fn insert_paths(&self, proof: &AccountProof, by: Use) {
+    /// proof cannot add anything false.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn insert_proof(&self, proof: &super::AccountProof) {
         let lists =
             std::iter::once(&proof.nodes).chain(proof.storage.iter().map(|slot| &slot.nodes));
         let hashed = |rlp: &Bytes| (keccak256(rlp), Box::from(rlp.as_ref()));
         // The root first, so that each node is referenced by the time it is inserted.
         let in_order: Vec<(B256, Box<[u8]>)> = lists.flatten().map(hashed).collect();
         let hashes = in_order.iter().map(|(hash, _)| *hash).collect();
-        self.insert(hashes, in_order.into_iter().collect(), by);
+        self.insert(hashes, in_order.into_iter().collect(), Use::Read);
     }
 
-    /// Stores those of `nodes` that a held root reaches, in any order. As with
-    /// [`Self::insert_proof`], nothing false can be added.
+    /// Stores those of `nodes` that a held root reaches, in any order. A node is stored under its
+    /// own hash and only if a stored node references it, so nothing false can be added.
     pub fn insert_nodes(&self, nodes: impl IntoIterator<Item = Bytes>) {
         let nodes = nodes.into_iter();
         self.complete(
@@ -276,7 +270,7 @@ impl NodeStore {
         self.insert(hashes, nodes, Use::Merge);
     }
 
-    fn insert(&self, hashes: Vec<B256>, nodes: B256Map<Box<[u8]>>, by: Use) {
+    pub(super) fn insert(&self, hashes: Vec<B256>, nodes: B256Map<Box<[u8]>>, by: Use) {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.insertions.fetch_add(1, Ordering::Relaxed);
@@ -346,12 +340,18 @@ impl NodeStore {
             match reference {
                 Reference::Node(hash) if hash == EMPTY_ROOT_HASH => {}
                 Reference::Node(hash) => {
-                    let mut entry = self.nodes.entry(hash).or_insert(NodeEntry::missing());
+                    let mut entry = self.nodes.entry(hash).or_insert_with(|| {
+                        self.entries.fetch_add(1, Ordering::Relaxed);
+                        NodeEntry::missing()
+                    });
                     entry.refs += 1;
                     self.complete_node(hash, &mut entry, inserted, &mut pending);
                 }
                 Reference::Code(hash) => {
-                    let mut entry = self.codes.entry(hash).or_insert(CodeEntry::missing());
+                    let mut entry = self.codes.entry(hash).or_insert_with(|| {
+                        self.entries.fetch_add(1, Ordering::Relaxed);
+                        CodeEntry::missing()
+                    });
                     entry.refs += 1;
                     self.complete_code(hash, &mut entry, inserted);
                 }
@@ -438,9 +438,11 @@ impl NodeStore {
                         continue;
                     };
                     entry.get_mut().refs -= 1;
-                    if entry.get().refs == 0
-                        && let Some(rlp) = entry.remove().rlp
-                    {
+                    if entry.get().refs > 0 {
+                        continue;
+                    }
+                    self.entries.fetch_sub(1, Ordering::Relaxed);
+                    if let Some(rlp) = entry.remove().rlp {
                         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
                         push_stored_references(&rlp, &mut pending);
                     }
@@ -450,9 +452,11 @@ impl NodeStore {
                         continue;
                     };
                     entry.get_mut().refs -= 1;
-                    if entry.get().refs == 0
-                        && let Some(code) = entry.remove().code
-                    {
+                    if entry.get().refs > 0 {
+                        continue;
+                    }
+                    self.entries.fetch_sub(1, Ordering::Relaxed);
+                    if let Some(code) = entry.remove().code {
                         self.code_bytes
                             .fetch_sub(held_bytes(&code), Ordering::Relaxed);
                     }

@@ -32,7 +32,7 @@ impl State {
     }
 
     /// A handle to a state that need not be stored yet. Reads report missing nodes and codes until
-    /// [`NodeStore::insert_proof`] and [`NodeStore::insert_code`] supply them.
+    /// [`NodeStore::insert_verified`] and [`NodeStore::insert_code`] supply them.
     #[must_use]
     pub fn hold(store: &Arc<NodeStore>, root: B256) -> Arc<Self> {
         store.hold(root);

@@ -1,13 +1,23 @@
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Decodable, EMPTY_STRING_CODE};
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
 use super::{
-    AccountProof, StorageProof,
+    AccountProof, NodeStore, State, StorageProof,
+    node_store::Use,
     walker::{NodeSource, walk},
 };
+
+/// A proof that was verified against a state.
+#[derive(Clone, Debug)]
+pub struct VerifiedProof {
+    /// The proof.
+    pub proof: AccountProof,
+    /// Those of its nodes that the state's store did not hold, each after the one that names it.
+    pub(super) unheld: Vec<(B256, Bytes)>,
+}
 
 /// An account proof that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +89,33 @@ pub(crate) enum ProofFlaw {
 struct ProofPath<'n> {
     nodes: &'n [Bytes],
     taken: Cell<usize>,
+    checked: &'n CheckedNodes<'n>,
+}
+
+/// Checks nodes by their hashes. One that is held was checked when it came: most proofs of a block
+/// begin with the same nodes.
+#[derive(Default)]
+struct CheckedNodes<'s> {
+    store: Option<&'s NodeStore>,
+    /// Those that are not held.
+    unheld: RefCell<Vec<(B256, Bytes)>>,
+}
+
+impl CheckedNodes<'_> {
+    fn check(&self, node: &Bytes, expected: B256) -> Result<(), ProofFlaw> {
+        if self
+            .store
+            .is_some_and(|store| store.holds_node(&expected, node))
+        {
+            return Ok(());
+        }
+        let found = keccak256(node);
+        if found != expected {
+            return Err(ProofFlaw::Node { expected, found });
+        }
+        self.unheld.borrow_mut().push((found, node.clone()));
+        Ok(())
+    }
 }
 
 impl NodeSource for ProofPath<'_> {
@@ -95,14 +132,55 @@ impl NodeSource for ProofPath<'_> {
             found: taken,
         })?;
         self.taken.set(taken + 1);
-        let found = keccak256(node);
-        if found != *hash {
-            return Err(ProofFlaw::Node {
-                expected: *hash,
-                found,
-            });
-        }
+        self.checked.check(node, *hash)?;
         read(node).map_err(|error| ProofFlaw::Malformed { hash: *hash, error })
+    }
+}
+
+impl State {
+    /// Verifies the nodes of a proof against this state, as [`AccountProof::verify`] does.
+    ///
+    /// # Errors
+    /// A [`ProofError`] with the first node that does not fit.
+    pub(crate) fn verify(
+        &self,
+        address: &Address,
+        nodes: Vec<Bytes>,
+        storage: Vec<(U256, Vec<Bytes>)>,
+    ) -> Result<VerifiedProof, ProofError> {
+        let checked = CheckedNodes {
+            store: Some(self.store()),
+            ..CheckedNodes::default()
+        };
+        let proof = AccountProof::verify_nodes(&checked, self.root(), address, nodes, storage)?;
+        let unheld = checked.unheld.into_inner();
+        Ok(VerifiedProof { proof, unheld })
+    }
+}
+
+impl NodeStore {
+    /// Stores those nodes of a proof that a held root of this store reaches, for a read of them. The
+    /// proof was verified against a state of this store.
+    pub fn insert_verified(&self, proof: &VerifiedProof) {
+        self.insert_unheld(proof, Use::Read);
+    }
+
+    /// The same as [`Self::insert_verified`], for a merge: nobody has read the nodes yet.
+    pub fn insert_unread(&self, proof: &VerifiedProof) {
+        self.insert_unheld(proof, Use::Merge);
+    }
+
+    fn insert_unheld(&self, proof: &VerifiedProof, by: Use) {
+        let hashes = proof.unheld.iter().map(|(hash, _)| *hash).collect();
+        let nodes = proof.unheld.iter();
+        let nodes = nodes.map(|(hash, rlp)| (*hash, Box::from(rlp.as_ref())));
+        self.insert(hashes, nodes.collect(), by);
+    }
+
+    /// Whether the node with this hash is held, and has these bytes.
+    pub(super) fn holds_node(&self, hash: &B256, rlp: &[u8]) -> bool {
+        let entry = self.nodes.get(hash);
+        entry.is_some_and(|entry| entry.rlp.as_deref() == Some(rlp))
     }
 }
 
@@ -113,32 +191,48 @@ impl AccountProof {
     ///
     /// # Errors
     /// A [`ProofError`] with the first node that does not fit.
+    #[cfg(test)]
     pub(crate) fn verify(
         state_root: B256,
         address: &Address,
         nodes: Vec<Bytes>,
         storage: Vec<(U256, Vec<Bytes>)>,
     ) -> Result<Self, ProofError> {
-        let (account, nodes) = verify_path(state_root, keccak256(address), nodes, |mut value| {
-            TrieAccount::decode(&mut value)
-        })
-        .map_err(|flaw| ProofError {
-            part: ProofPart::Account,
-            flaw,
-        })?;
-        let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
-        let verify_slot = |(slot, nodes): (U256, Vec<Bytes>)| {
-            let key = keccak256(slot.to_be_bytes::<32>());
-            let (value, nodes) = verify_path(storage_root, key, nodes, |mut value| {
-                U256::decode(&mut value)
-            })
+        Self::verify_nodes(
+            &CheckedNodes::default(),
+            state_root,
+            address,
+            nodes,
+            storage,
+        )
+    }
+
+    fn verify_nodes(
+        checked: &CheckedNodes<'_>,
+        state_root: B256,
+        address: &Address,
+        nodes: Vec<Bytes>,
+        storage: Vec<(U256, Vec<Bytes>)>,
+    ) -> Result<Self, ProofError> {
+        let account = |mut value: &[u8]| TrieAccount::decode(&mut value);
+        let (account, nodes) = verify_path(checked, state_root, keccak256(address), nodes, account)
             .map_err(|flaw| ProofError {
-                part: ProofPart::Slot(slot),
+                part: ProofPart::Account,
                 flaw,
             })?;
-            let value = value.unwrap_or_default();
-            Ok(StorageProof { value, nodes })
-        };
+        let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
+        let verify_slot =
+            |(slot, nodes): (U256, Vec<Bytes>)| {
+                let key = keccak256(slot.to_be_bytes::<32>());
+                let value = |mut value: &[u8]| U256::decode(&mut value);
+                let (value, nodes) = verify_path(checked, storage_root, key, nodes, value)
+                    .map_err(|flaw| ProofError {
+                        part: ProofPart::Slot(slot),
+                        flaw,
+                    })?;
+                let value = value.unwrap_or_default();
+                Ok(StorageProof { value, nodes })
+            };
         let storage = storage
             .into_iter()
             .map(verify_slot)
@@ -153,6 +247,7 @@ impl AccountProof {
 
 /// Walks to a key along `nodes`; returns the value, and the nodes as eth_getProof has them.
 fn verify_path<T>(
+    checked: &CheckedNodes<'_>,
     root: B256,
     key: B256,
     mut nodes: Vec<Bytes>,
@@ -167,6 +262,7 @@ fn verify_path<T>(
     let path = ProofPath {
         nodes: &nodes,
         taken: Cell::new(0),
+        checked,
     };
     let value = walk(&path, root, &key, |_| {}, read)?;
     let (expected, found) = (path.taken.get(), nodes.len());

@@ -246,8 +246,8 @@ impl Shared {
         let verify = move || {
             for (json, (address, slots)) in answers.iter().zip(&*batch) {
                 let json = json.get().as_bytes();
-                let proof = verify_proof(json, state.root(), address, slots)?;
-                state.store().insert_unread_proof(&proof);
+                let proof = verify_proof(json, &state, address, slots)?;
+                state.store().insert_unread(&proof);
             }
             Ok::<_, UpstreamFault>(())
         };

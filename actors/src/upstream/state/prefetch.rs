@@ -307,8 +307,8 @@ impl Shared {
                 match answer {
                     Ok(json) => {
                         let json = json.get().as_bytes();
-                        let proof = verify_proof(json, state.root(), address, slots)?;
-                        store.insert_proof(&proof);
+                        let proof = verify_proof(json, &state, address, slots)?;
+                        store.insert_verified(&proof);
                     }
                     Err(error) => failed = Some(error),
                 }

@@ -9,6 +9,7 @@ use super::{
     liar::at,
     parsed, served,
 };
+use crate::trie::{NodeStore, State};
 
 /// A random JSON value.
 fn value() -> impl Strategy<Value = Value> {
@@ -100,7 +101,8 @@ proptest! {
         prop_assert!(statement.verify(&DEV.verifier, RequestedBlock::Number(1)).is_err());
         let block = block.as_bytes();
         prop_assert!(StatedBlock::read(block).is_err());
-        prop_assert!(verify_proof(block, Default::default(), &Default::default(), &[]).is_err());
+        let state = State::empty(&NodeStore::new());
+        prop_assert!(verify_proof(block, &state, &Default::default(), &[]).is_err());
         prop_assert!(verify_code(block, Default::default()).is_err());
     }
 

@@ -511,12 +511,7 @@ fn every_lie_about_a_proof_is_found() {
         let honest = proof(&state, address, keys, usize::MAX).unwrap();
         let truth = parsed(&honest.into_bytes());
         let verify = |altered: &Value| {
-            verify_proof(
-                altered.to_string().as_bytes(),
-                state.root(),
-                &address,
-                &slots,
-            )
+            verify_proof(altered.to_string().as_bytes(), &state, &address, &slots)
         };
         verify(&truth).unwrap();
         let mut all = Vec::new();

@@ -36,7 +36,7 @@ fn honest_answer(state: &Arc<State>, address: &Address, slots: &[U256]) -> Vec<u
 
 fn fetch(from: &Arc<State>, root: &State, address: &Address, slots: &[U256]) -> AccountProof {
     let json = honest_answer(from, address, slots);
-    verify_proof(&json, root.root(), address, slots).unwrap()
+    verify_proof(&json, root, address, slots).unwrap().proof
 }
 
 /// A state with `accounts` accounts; every third has 200 slots and a code of its own.
@@ -151,7 +151,7 @@ fn an_absent_account_may_be_stated_with_zero_hashes() {
         for member in ["codeHash", "storageHash"] {
             altered[member] = json!(B256::ZERO);
         }
-        let verified = verify_proof(altered.to_string().as_bytes(), state.root(), &account, &[]);
+        let verified = verify_proof(altered.to_string().as_bytes(), &state, &account, &[]);
         assert_eq!(verified.is_ok(), is_valid, "{account}");
     }
 }
@@ -254,11 +254,12 @@ fn a_partially_held_state_can_be_empty() {
             "accountProof": nodes, "storageProof": [{"key": "0x1", "value": "0x0", "proof": nodes}],
         });
         let stated = stated.to_string();
-        let proof = verify_proof(stated.as_bytes(), held.root(), &address(1), &[slot(1)]);
-        let proof = proof.unwrap();
+        let proof = verify_proof(stated.as_bytes(), &held, &address(1), &[slot(1)]);
+        let verified = proof.unwrap();
+        let proof = &verified.proof;
         assert!(proof.account.is_none() && proof.nodes.is_empty());
         assert!(proof.storage[0].nodes.is_empty());
-        store.insert_proof(&proof);
+        store.insert_verified(&verified);
     }
     drop(held);
     check_store(&store);
@@ -269,8 +270,15 @@ fn each_flaw_of_a_proof_is_named() {
     let full = some_state(&NodeStore::new(), 60);
     let (root, address) = (full.root(), address(3));
     let honest = full.prove(&address, &[slot(1)]).unwrap();
+    // Its nodes are not hashed again where they are held, and no flaw may pass for that.
+    let held = State::hold(&NodeStore::new(), root);
+    held.store().insert_proof(&honest);
     let verify = |nodes: Vec<Bytes>, storage: Vec<Bytes>| {
-        AccountProof::verify(root, &address, nodes, vec![(slot(1), storage)])
+        let storage = vec![(slot(1), storage)];
+        let verified = AccountProof::verify(root, &address, nodes.clone(), storage.clone());
+        let where_held = held.verify(&address, nodes, storage);
+        assert_eq!(where_held.err(), verified.clone().err());
+        verified
     };
     let (nodes, storage) = (honest.nodes.clone(), honest.storage[0].nodes.clone());
     let again = verify(nodes.clone(), storage.clone()).unwrap();

@@ -293,7 +293,10 @@ fn what_was_read_is_evicted_after_what_blocks_touch() {
         let mut wanted = merge.unheld().unwrap();
         for _ in 0..2 {
             for (address, slots) in wanted {
-                store.insert_unread_proof(&next.prove(&address, &slots).unwrap());
+                let proof = next.prove(&address, &slots).unwrap();
+                let storage = slots.into_iter().zip(proof.storage);
+                let storage = storage.map(|(slot, proof)| (slot, proof.nodes)).collect();
+                store.insert_unread(&after.verify(&address, proof.nodes, storage).unwrap());
             }
             wanted = merge.run().unwrap().unmerged;
         }
