@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// By how much the niceness of threads for light work exceeds that of the workers. A worker that is
 /// busy on the same core goes on to read requests: what is too much then waits in the queues, where
-/// it is shared and refused in time, and not in sockets.
+/// it is shared and refused in time, and not in sockets. Short calls of contracts have the priority
+/// of workers, and hold connections back instead.
 pub const LIGHT: i32 = 5;
 
 /// The same for reading large bodies. It is high, so that a thread that does so all the time leaves
@@ -146,10 +147,15 @@ mod tests {
             (scheduled(), lower.join())
         });
         let (niceness, slice) = usual.unwrap();
+        let set = thread::spawn(move || {
+            set_prompt("prompt", niceness);
+            scheduled()
+        });
         let ((prompt_niceness, prompt_slice), lower) = of_prompt.join().unwrap();
         assert_eq!(prompt_niceness, niceness);
         // Linux before 6.12 states no slices.
         assert_eq!(prompt_slice, if slice == 0 { 0 } else { 100_000 });
+        assert_eq!(set.join().unwrap(), (niceness, prompt_slice));
         assert_eq!(lower.unwrap(), (niceness + 3, slice));
     }
 }

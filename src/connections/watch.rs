@@ -100,7 +100,8 @@ impl Watch {
         &self.reply_turns
     }
 
-    /// The calls of contracts that wait for a thread, made by its connections.
+    /// The calls of contracts that wait for a thread, made by its connections, but for those in
+    /// large bodies.
     pub(crate) const fn calls_waiting(&self) -> &Rc<FirstTurns> {
         &self.calls_waiting
     }

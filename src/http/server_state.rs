@@ -53,8 +53,8 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// A dispatcher for the current thread, on which its read actors start. `calls_waiting` is told
-    /// which calls of contracts wait for a thread.
+    /// A dispatcher for the current thread, on which its read actors start. `calls_waiting`
+    /// counts the calls of contracts that wait for a thread.
     pub(super) fn dispatcher(
         &self,
         usage: UsageMeter,
@@ -62,7 +62,7 @@ impl ServerState {
     ) -> Dispatcher {
         Dispatcher {
             readiness: self.readiness.clone(),
-            worker: Worker::start_told(&self.reads, Rc::clone(calls_waiting)),
+            worker: Worker::start_counting_calls(&self.reads, Rc::clone(calls_waiting)),
             metrics: self.metrics.clone(),
             usage,
             logs_deadline: self.settings.logs_deadline,

@@ -21,14 +21,14 @@ pub struct FirstTurns {
 
 /// Work that waits for its first turn.
 #[derive(Debug)]
-pub(crate) struct FirstTurn {
+pub struct FirstTurn {
     all: Rc<FirstTurns>,
     came: Instant,
 }
 
 impl FirstTurns {
     /// Something begins to wait.
-    pub(crate) fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
+    pub fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
         if self.waiting.get() == 0 {
             self.serve(now);
         }

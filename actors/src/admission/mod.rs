@@ -28,7 +28,7 @@ pub(crate) use cost::{
 pub(crate) use cpu_time::CpuTime;
 pub use fair_permits::{FairLimit, FairPermit, FairPermits};
 pub(crate) use fair_queue::{Entry, Ticket};
-pub use first_turns::FirstTurns;
+pub use first_turns::{FirstTurn, FirstTurns};
 pub use memory_level::MemoryLevel;
 pub use panics::{Panicked, Panics};
 pub use permits::{Admission, AdmissionPermit, Permit, PermitUse};

@@ -115,6 +115,7 @@ async fn run(
             false => {
                 let turn = waiting.wait(Instant::now());
                 let ran = resources.pool.calls.run(run, share, CALL_WORK, entry);
+                // That it has had its turn is known once it has ended: a slice later at most.
                 ran.await.inspect(|_| turn.had())
             }
             true => {

@@ -50,8 +50,8 @@ pub(crate) struct PoolClass {
 /// How soon the threads of a class run.
 #[derive(Clone, Copy, Debug)]
 enum Priority {
-    /// As soon as workers do: half of what clients ask are calls, each of which takes little. Behind
-    /// a worker that makes large replies they would wait.
+    /// Like workers. Half of all requests are calls, and most are short: they must not wait behind
+    /// a worker that makes large replies.
     OfWorkers,
     /// After workers: by how much their niceness exceeds a worker's.
     Later(i32),
@@ -146,7 +146,7 @@ impl PoolClass {
             panics: panics.clone(),
             class,
             priority,
-            niceness: thread_priority::niceness(),
+            workers_niceness: thread_priority::niceness(),
         };
         Self {
             threads: SyncArbiter::start(threads, move || actor.clone()),
@@ -304,8 +304,7 @@ pub(crate) struct PoolActor {
     pub(super) panics: Panics,
     class: &'static str,
     priority: Priority,
-    /// Of the workers.
-    niceness: i32,
+    workers_niceness: i32,
 }
 
 impl Actor for PoolActor {
@@ -313,8 +312,8 @@ impl Actor for PoolActor {
 
     fn started(&mut self, _: &mut SyncContext<Self>) {
         match self.priority {
-            Priority::OfWorkers => thread_priority::set_prompt(self.class, self.niceness),
-            Priority::Later(by) => thread_priority::set(self.class, self.niceness + by),
+            Priority::OfWorkers => thread_priority::set_prompt(self.class, self.workers_niceness),
+            Priority::Later(by) => thread_priority::set(self.class, self.workers_niceness + by),
         }
     }
 }

@@ -38,12 +38,12 @@ impl Worker {
     /// Starts the read actors on the current arbiter.
     #[must_use]
     pub fn start(resources: &ReadResources) -> Self {
-        Self::start_told(resources, Rc::default())
+        Self::start_counting_calls(resources, Rc::default())
     }
 
-    /// The same, where `calls_waiting` is told which calls of contracts wait for a thread.
+    /// The same; `calls_waiting` counts the calls of contracts that wait for a thread.
     #[must_use]
-    pub fn start_told(resources: &ReadResources, calls_waiting: Rc<FirstTurns>) -> Self {
+    pub fn start_counting_calls(resources: &ReadResources, calls_waiting: Rc<FirstTurns>) -> Self {
         Self {
             blocks: Supervisor::start({
                 let resources = resources.clone();

@@ -251,6 +251,12 @@ async fn replies_of_one_tenant_among_others_wait_unseen() {
     assert!(watch.work_waited().is_zero());
     drop(second);
     assert!(!watch.work_waited().is_zero());
+    drop(replies);
+    assert!(watch.work_waited().is_zero());
+    let call = watch.calls_waiting().wait(Instant::now());
+    while watch.work_waited().is_zero() {}
+    drop(call);
+    assert!(watch.work_waited().is_zero());
 }
 
 #[actix::test]

@@ -103,8 +103,8 @@ impl HeldState {
         self.compare_calls(&calls);
     }
 
-    /// Asserts that both have the same codes at the head, and returns how many were not held: a merge
-    /// fetches none.
+    /// Asserts that both have the same codes at the head, and returns how many were not held: a
+    /// merge fetches none.
     pub(super) fn compare_codes(&mut self, keys: &Keys) -> u64 {
         let before = self.missed();
         let code = |address| ("eth_getCode", json!([address, "latest"]));

@@ -25,8 +25,8 @@ use crate::{
 const STEPS: u64 = 136;
 const REORGS: (u64, u64) = (10, 3);
 
-/// Idle accounts and slots: each is proven after each block, and some accounts are read by the other
-/// methods too.
+/// Idle accounts and slots: each is proven after each block, and some accounts are read by the
+/// other methods too.
 const IDLE: usize = 1_000;
 
 /// A geth that follows the steps of a chain, and nearhead behind it.

@@ -1,6 +1,9 @@
 //! What the runs of one call have read.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    hash::{BuildHasher, Hash},
+};
 
 use alloy_primitives::{
     Address, U256,
@@ -10,8 +13,11 @@ use alloy_trie::TrieAccount;
 
 use crate::trie::{State, TrieError};
 
-/// The accounts and slots that runs of one call have read, so that none is looked up twice: a slot
-/// is below its account, and an estimate runs a call several times.
+/// Accounts, and slots, that are kept at most. A call may read others in each of its runs.
+const KEPT_MAX: usize = 10_000;
+
+/// The accounts and slots that runs of one call have read, so that none is looked up twice: each
+/// slot needs its account first, and an estimate runs a call several times.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     accounts: RefCell<AddressMap<Option<TrieAccount>>>,
@@ -32,7 +38,7 @@ impl Reads {
             return Ok(*account);
         }
         let account = state.account(&address)?;
-        self.accounts.borrow_mut().insert(address, account);
+        keep(&mut self.accounts.borrow_mut(), address, account);
         Ok(account)
     }
 
@@ -54,7 +60,50 @@ impl Reads {
             Some(account) => state.slot(account.storage_root, slot)?,
             None => U256::ZERO,
         };
-        self.slots.borrow_mut().insert(key, value);
+        keep(&mut self.slots.borrow_mut(), key, value);
         Ok(value)
+    }
+}
+
+fn keep<K: Eq + Hash, V, S: BuildHasher>(kept: &mut HashMap<K, V, S>, key: K, value: V) {
+    if kept.len() < KEPT_MAX {
+        kept.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+    use crate::trie::{AccountInfo, AccountUpdate, NodeStore, StateUpdate};
+
+    #[test]
+    fn what_was_read_is_not_looked_up_again() {
+        let store = NodeStore::new();
+        let empty = State::empty(&store);
+        let mut update = StateUpdate::default();
+        let account = AccountUpdate {
+            info: Some(AccountInfo {
+                nonce: 7,
+                balance: U256::ZERO,
+                code_hash: alloy_trie::KECCAK_EMPTY,
+            }),
+            storage: [(U256::from(1), U256::from(5))].into_iter().collect(),
+            ..AccountUpdate::default()
+        };
+        update.accounts.insert(Address::ZERO, account);
+        let state = empty.commit(empty.update(&update).unwrap());
+        let reads = Reads::default();
+        for state in [&state, &empty] {
+            let slot = reads.slot(state, Address::ZERO, U256::from(1));
+            assert_eq!(slot.unwrap(), U256::from(5));
+            let account = reads.account(state, Address::ZERO).unwrap();
+            assert_eq!(account.unwrap().nonce, 7);
+        }
+        for number in 0..KEPT_MAX + 10 {
+            let slot = reads.slot(&state, Address::ZERO, U256::from(number));
+            assert_eq!(slot.unwrap().is_zero(), number != 1);
+        }
+        assert_eq!(reads.slots.borrow().len(), KEPT_MAX);
     }
 }

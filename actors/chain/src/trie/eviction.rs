@@ -19,7 +19,7 @@ use alloy_primitives::B256;
 
 use super::{
     NodeStore,
-    code::held_bytes,
+    code::bytes_of_code,
     node::Reference,
     node_store::{READ, push_stored_references},
 };
@@ -29,8 +29,6 @@ use super::{
 const ENTRY_BYTES: usize = 100;
 /// An eviction frees the bound divided by this, so that many insertions share its cost.
 const ROOM_DIVISOR: usize = 8;
-/// Items evicted between two checks of the size.
-const EVICTED_BETWEEN_COUNTS: usize = 64;
 /// An eviction considers the oldest eighth of the items first, and all of them last.
 const EVICTED_PARTS: [usize; 4] = [8, 4, 2, 1];
 
@@ -61,19 +59,18 @@ impl NodeStore {
     /// Evicts what it can of `items`, in order, until at most `bytes_target` bytes are held.
     /// Returns whether anything was evicted.
     fn evict_round(&self, items: &[Reference], bytes_target: usize) -> bool {
-        let mut evicted = 0_usize;
+        let mut has_evicted = false;
         for item in items {
             if !self.evict(*item) {
                 continue;
             }
-            evicted += 1;
+            has_evicted = true;
             self.evicted.fetch_add(1, Ordering::Relaxed);
-            // Counting entries visits every shard.
-            if evicted.is_multiple_of(EVICTED_BETWEEN_COUNTS) && self.held_bytes() <= bytes_target {
+            if self.held_bytes() <= bytes_target {
                 break;
             }
         }
-        evicted > 0
+        has_evicted
     }
 
     /// The stored items, the least recently used first, and those that were read last.
@@ -100,7 +97,7 @@ impl NodeStore {
                     .codes
                     .get_mut(&hash)
                     .and_then(|mut entry| entry.code.take());
-                let bytes = code.as_ref().map_or(0, held_bytes);
+                let bytes = code.as_ref().map_or(0, bytes_of_code);
                 self.code_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 code.is_some()
             }

@@ -6,7 +6,7 @@ use revm::bytecode::Bytecode;
 
 use super::{
     NodeStore,
-    code::held_bytes,
+    code::bytes_of_code,
     node::{Reference, push_references},
 };
 
@@ -99,7 +99,7 @@ impl NodeStore {
         }
         for entry in &self.codes {
             let code = entry.code.as_ref();
-            bytes += code.map_or(0, held_bytes);
+            bytes += code.map_or(0, bytes_of_code);
             check(
                 &mut expected,
                 Reference::Code(*entry.key()),

@@ -14,7 +14,7 @@ use revm::bytecode::Bytecode;
 
 use super::{
     Changes, TrieError,
-    code::{bytecode, held_bytes},
+    code::{bytecode, bytes_of_code},
     node::{Reference, push_references},
     walker::NodeSource,
 };
@@ -198,8 +198,8 @@ impl NodeStore {
         self.release_retired_as_writer();
     }
 
-    /// The code with this hash; empty for the hash of empty code.
-    pub(super) fn code(&self, hash: &B256) -> Result<Bytecode, TrieError> {
+    /// The code with this hash, as the EVM runs it; empty for the hash of empty code.
+    pub(super) fn bytecode(&self, hash: &B256) -> Result<Bytecode, TrieError> {
         if *hash == KECCAK_EMPTY {
             return Ok(Bytecode::new());
         }
@@ -384,7 +384,7 @@ impl NodeStore {
             && let Some(code) = inserted.codes.remove(&hash)
         {
             self.code_bytes
-                .fetch_add(held_bytes(&code), Ordering::Relaxed);
+                .fetch_add(bytes_of_code(&code), Ordering::Relaxed);
             entry.code = Some(code);
             entry.used.store(inserted.used, Ordering::Relaxed);
         }
@@ -458,7 +458,7 @@ impl NodeStore {
                     self.entries.fetch_sub(1, Ordering::Relaxed);
                     if let Some(code) = entry.remove().code {
                         self.code_bytes
-                            .fetch_sub(held_bytes(&code), Ordering::Relaxed);
+                            .fetch_sub(bytes_of_code(&code), Ordering::Relaxed);
                     }
                 }
             }

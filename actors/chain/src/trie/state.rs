@@ -86,15 +86,15 @@ impl State {
     /// # Errors
     /// [`TrieError::MissingCode`].
     pub fn code(&self, hash: &B256) -> Result<Bytes, TrieError> {
-        Ok(self.store.code(hash)?.original_bytes())
+        Ok(self.store.bytecode(hash)?.original_bytes())
     }
 
-    /// The same as the EVM runs it.
+    /// The code with this hash, as the EVM runs it.
     ///
     /// # Errors
     /// [`TrieError::MissingCode`].
     pub(crate) fn bytecode(&self, hash: &B256) -> Result<Bytecode, TrieError> {
-        self.store.code(hash)
+        self.store.bytecode(hash)
     }
 
     /// The proof of an account and of some of its slots (EIP-1186).

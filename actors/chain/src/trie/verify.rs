@@ -1,6 +1,6 @@
 use std::cell::{Cell, RefCell};
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256Map};
 use alloy_rlp::{Decodable, EMPTY_STRING_CODE};
 use alloy_trie::{EMPTY_ROOT_HASH, TrieAccount};
 
@@ -89,24 +89,25 @@ pub(crate) enum ProofFlaw {
 struct ProofPath<'n> {
     nodes: &'n [Bytes],
     taken: Cell<usize>,
-    checked: &'n CheckedNodes<'n>,
+    check: &'n NodeCheck<'n>,
 }
 
-/// Checks nodes by their hashes. One that is held was checked when it came: most proofs of a block
-/// begin with the same nodes.
+/// Checks nodes by their hashes, each once: the paths of an account's slots, and most proofs of a
+/// block, begin with the same nodes. One that is held was checked when it came. If it leaves the
+/// store before the others are inserted, it is missing again, and fetched.
 #[derive(Default)]
-struct CheckedNodes<'s> {
+struct NodeCheck<'s> {
     store: Option<&'s NodeStore>,
-    /// Those that are not held.
+    /// Those that are not held, in the order of the paths.
     unheld: RefCell<Vec<(B256, Bytes)>>,
+    /// The same by their hashes.
+    by_hash: RefCell<B256Map<Bytes>>,
 }
 
-impl CheckedNodes<'_> {
+impl NodeCheck<'_> {
     fn check(&self, node: &Bytes, expected: B256) -> Result<(), ProofFlaw> {
-        if self
-            .store
-            .is_some_and(|store| store.holds_node(&expected, node))
-        {
+        let is_known = |store: &NodeStore| store.holds_node(&expected, node);
+        if self.store.is_some_and(is_known) || self.by_hash.borrow().get(&expected) == Some(node) {
             return Ok(());
         }
         let found = keccak256(node);
@@ -114,6 +115,7 @@ impl CheckedNodes<'_> {
             return Err(ProofFlaw::Node { expected, found });
         }
         self.unheld.borrow_mut().push((found, node.clone()));
+        self.by_hash.borrow_mut().insert(found, node.clone());
         Ok(())
     }
 }
@@ -132,7 +134,7 @@ impl NodeSource for ProofPath<'_> {
             found: taken,
         })?;
         self.taken.set(taken + 1);
-        self.checked.check(node, *hash)?;
+        self.check.check(node, *hash)?;
         read(node).map_err(|error| ProofFlaw::Malformed { hash: *hash, error })
     }
 }
@@ -148,19 +150,19 @@ impl State {
         nodes: Vec<Bytes>,
         storage: Vec<(U256, Vec<Bytes>)>,
     ) -> Result<VerifiedProof, ProofError> {
-        let checked = CheckedNodes {
+        let check = NodeCheck {
             store: Some(self.store()),
-            ..CheckedNodes::default()
+            ..NodeCheck::default()
         };
-        let proof = AccountProof::verify_nodes(&checked, self.root(), address, nodes, storage)?;
-        let unheld = checked.unheld.into_inner();
+        let proof = AccountProof::verify_nodes(&check, self.root(), address, nodes, storage)?;
+        let unheld = check.unheld.into_inner();
         Ok(VerifiedProof { proof, unheld })
     }
 }
 
 impl NodeStore {
-    /// Stores those nodes of a proof that a held root of this store reaches, for a read of them. The
-    /// proof was verified against a state of this store.
+    /// Stores those nodes of a proof that a held root of this store reaches, for a read of them.
+    /// The proof was verified against a state of this store.
     pub fn insert_verified(&self, proof: &VerifiedProof) {
         self.insert_unheld(proof, Use::Read);
     }
@@ -198,41 +200,34 @@ impl AccountProof {
         nodes: Vec<Bytes>,
         storage: Vec<(U256, Vec<Bytes>)>,
     ) -> Result<Self, ProofError> {
-        Self::verify_nodes(
-            &CheckedNodes::default(),
-            state_root,
-            address,
-            nodes,
-            storage,
-        )
+        Self::verify_nodes(&NodeCheck::default(), state_root, address, nodes, storage)
     }
 
     fn verify_nodes(
-        checked: &CheckedNodes<'_>,
+        check: &NodeCheck<'_>,
         state_root: B256,
         address: &Address,
         nodes: Vec<Bytes>,
         storage: Vec<(U256, Vec<Bytes>)>,
     ) -> Result<Self, ProofError> {
         let account = |mut value: &[u8]| TrieAccount::decode(&mut value);
-        let (account, nodes) = verify_path(checked, state_root, keccak256(address), nodes, account)
+        let (account, nodes) = verify_path(check, state_root, keccak256(address), nodes, account)
             .map_err(|flaw| ProofError {
-                part: ProofPart::Account,
-                flaw,
-            })?;
+            part: ProofPart::Account,
+            flaw,
+        })?;
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
-        let verify_slot =
-            |(slot, nodes): (U256, Vec<Bytes>)| {
-                let key = keccak256(slot.to_be_bytes::<32>());
-                let value = |mut value: &[u8]| U256::decode(&mut value);
-                let (value, nodes) = verify_path(checked, storage_root, key, nodes, value)
-                    .map_err(|flaw| ProofError {
-                        part: ProofPart::Slot(slot),
-                        flaw,
-                    })?;
-                let value = value.unwrap_or_default();
-                Ok(StorageProof { value, nodes })
-            };
+        let verify_slot = |(slot, nodes): (U256, Vec<Bytes>)| {
+            let key = keccak256(slot.to_be_bytes::<32>());
+            let value = |mut value: &[u8]| U256::decode(&mut value);
+            let (value, nodes) =
+                verify_path(check, storage_root, key, nodes, value).map_err(|flaw| ProofError {
+                    part: ProofPart::Slot(slot),
+                    flaw,
+                })?;
+            let value = value.unwrap_or_default();
+            Ok(StorageProof { value, nodes })
+        };
         let storage = storage
             .into_iter()
             .map(verify_slot)
@@ -247,7 +242,7 @@ impl AccountProof {
 
 /// Walks to a key along `nodes`; returns the value, and the nodes as eth_getProof has them.
 fn verify_path<T>(
-    checked: &CheckedNodes<'_>,
+    check: &NodeCheck<'_>,
     root: B256,
     key: B256,
     mut nodes: Vec<Bytes>,
@@ -262,7 +257,7 @@ fn verify_path<T>(
     let path = ProofPath {
         nodes: &nodes,
         taken: Cell::new(0),
-        checked,
+        check,
     };
     let value = walk(&path, root, &key, |_| {}, read)?;
     let (expected, found) = (path.taken.get(), nodes.len());

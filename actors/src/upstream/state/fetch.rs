@@ -110,9 +110,9 @@ impl Shared {
         let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
         self.check(move || {
             let json = json.get().as_bytes();
-            let proof = verify_proof(json, &state, &wanted.address, &wanted.slots)?;
-            state.store().insert_verified(&proof);
-            Ok(proof.proof.account)
+            let verified = verify_proof(json, &state, &wanted.address, &wanted.slots)?;
+            state.store().insert_verified(&verified);
+            Ok(verified.proof.account)
         })
         .await
     }

@@ -45,6 +45,7 @@ impl Administration {
             return Ok(false);
         }
         if now < self.removal_due {
+            // No key needs to be read to know that none is due.
             self.keys_checked = now;
             return Ok(false);
         }

@@ -295,8 +295,12 @@ fn what_was_read_is_evicted_after_what_blocks_touch() {
             for (address, slots) in wanted {
                 let proof = next.prove(&address, &slots).unwrap();
                 let storage = slots.into_iter().zip(proof.storage);
-                let storage = storage.map(|(slot, proof)| (slot, proof.nodes)).collect();
-                store.insert_unread(&after.verify(&address, proof.nodes, storage).unwrap());
+                let storage = storage
+                    .map(|(slot, proof)| (slot, proof.nodes))
+                    .collect::<Vec<_>>();
+                let verify = || after.verify(&address, proof.nodes.clone(), Vec::clone(&storage));
+                store.insert_unread(&verify().unwrap());
+                assert!(verify().unwrap().unheld.is_empty(), "hashed again");
             }
             wanted = merge.run().unwrap().unmerged;
         }
