@@ -268,7 +268,7 @@ impl PlacedCall {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "all-tests"))]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use actix::Actor as _;
