@@ -1,7 +1,6 @@
 use std::sync::atomic::Ordering;
 
 use alloy_primitives::{B256, keccak256, map::HashMap};
-
 use revm::bytecode::Bytecode;
 
 use super::{

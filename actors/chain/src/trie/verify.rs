@@ -10,13 +10,20 @@ use super::{
     walker::{NodeSource, walk},
 };
 
+/// The nodes of a proof that the state's store did not hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnheldNodes {
+    /// Their hashes, each after that of the node that names it.
+    pub(super) order: Vec<B256>,
+    by_hash: B256Map<Bytes>,
+}
+
 /// A proof that was verified against a state.
 #[derive(Clone, Debug)]
 pub struct VerifiedProof {
     /// The proof.
     pub proof: AccountProof,
-    /// Those of its nodes that the state's store did not hold, each after the one that names it.
-    pub(super) unheld: Vec<(B256, Bytes)>,
+    pub(super) unheld: UnheldNodes,
 }
 
 /// An account proof that is not valid.
@@ -98,24 +105,22 @@ struct ProofPath<'n> {
 #[derive(Default)]
 struct NodeCheck<'s> {
     store: Option<&'s NodeStore>,
-    /// Those that are not held, in the order of the paths.
-    unheld: RefCell<Vec<(B256, Bytes)>>,
-    /// The same by their hashes.
-    by_hash: RefCell<B256Map<Bytes>>,
+    unheld: RefCell<UnheldNodes>,
 }
 
 impl NodeCheck<'_> {
     fn check(&self, node: &Bytes, expected: B256) -> Result<(), ProofFlaw> {
         let is_known = |store: &NodeStore| store.holds_node(&expected, node);
-        if self.store.is_some_and(is_known) || self.by_hash.borrow().get(&expected) == Some(node) {
+        let mut unheld = self.unheld.borrow_mut();
+        if self.store.is_some_and(is_known) || unheld.by_hash.get(&expected) == Some(node) {
             return Ok(());
         }
         let found = keccak256(node);
         if found != expected {
             return Err(ProofFlaw::Node { expected, found });
         }
-        self.unheld.borrow_mut().push((found, node.clone()));
-        self.by_hash.borrow_mut().insert(found, node.clone());
+        unheld.order.push(found);
+        unheld.by_hash.insert(found, node.clone());
         Ok(())
     }
 }
@@ -173,10 +178,10 @@ impl NodeStore {
     }
 
     fn insert_unheld(&self, proof: &VerifiedProof, by: Use) {
-        let hashes = proof.unheld.iter().map(|(hash, _)| *hash).collect();
-        let nodes = proof.unheld.iter();
+        let UnheldNodes { order, by_hash } = &proof.unheld;
+        let nodes = by_hash.iter();
         let nodes = nodes.map(|(hash, rlp)| (*hash, Box::from(rlp.as_ref())));
-        self.insert(hashes, nodes.collect(), by);
+        self.insert(order.clone(), nodes.collect(), by);
     }
 
     /// Whether the node with this hash is held, and has these bytes.
