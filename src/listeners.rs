@@ -14,6 +14,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     rc::Rc,
+    sync::Arc,
 };
 
 use actix_web::web::ServiceConfig;
@@ -22,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     admin::{self, AdminState},
     config::{AdminListen, Config},
-    connections::{Watch, descriptors::Besides},
+    connections::{SharedWatch, Watch, descriptors::Besides},
     http::{self, ServerState},
     limits,
     metrics::ListenerKind,
@@ -147,7 +148,9 @@ impl Sockets {
         let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
             http::configure_watched(&of_clients, watch, routes);
         };
+        let calls_waiting = SharedWatch::of_calls(Arc::clone(&state.reads.calls_waiting));
         let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
+        let clients = clients.watched_with(calls_waiting);
         let clients = public.serve(clients, routes, failed.clone())?;
         // Scrapers reach theirs by any name: it has nothing that a page could change.
         let of_operators = [

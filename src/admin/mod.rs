@@ -55,7 +55,7 @@ pub use self::admin_state::AdminState;
 use self::admin_worker::AdminWorker;
 pub(crate) use self::{admin_state::AdminSetup, first_account::FirstAccountToken};
 use crate::{
-    connections::{SlotLimits, Watch, WatchLimits},
+    connections::{SharedWatch, SlotLimits, Watch, WatchLimits},
     http::ServerState,
     metrics::ListenerKind,
 };
@@ -68,7 +68,12 @@ pub fn configure(server: &ServerState, admin: Option<&AdminState>, config: &mut 
         idle_max: server.settings.idle_max,
         slots: SlotLimits::NONE,
     };
-    let watch = Watch::start(limits, ListenerKind::Admin, &server.metrics);
+    let watch = Watch::start(
+        limits,
+        ListenerKind::Admin,
+        SharedWatch::default(),
+        &server.metrics,
+    );
     configure_watched(server, admin, &watch, config);
 }
 

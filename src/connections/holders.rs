@@ -3,17 +3,16 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
+    sync::Arc,
 };
 
-use nearhead_tenants::id::TenantId;
-
-use super::clock::Tick;
+use super::{
+    clock::Tick,
+    owners::{Owner, Owners},
+};
 
 /// Names one of these connections.
 pub(super) type HolderId = u64;
-
-/// Whose key was accepted; `None` on the listeners for operators.
-pub(super) type Owner = Option<TenantId>;
 
 /// Connections that one eviction examines at most, so that it takes microseconds. The next one goes
 /// on with others.
@@ -30,6 +29,8 @@ pub(super) struct Holders<T> {
     /// How many each has, sessions included. A tenant with none is not here.
     counts: HashMap<Owner, usize>,
     by_count: BTreeSet<(usize, Owner)>,
+    /// Those of all workers.
+    everywhere: Arc<Owners>,
     next: HolderId,
 }
 
@@ -49,19 +50,19 @@ struct Entry<T> {
     tick: Tick,
 }
 
-impl<T> Default for Holders<T> {
-    fn default() -> Self {
+impl<T> Holders<T> {
+    /// No connections yet. Their owners are counted `everywhere` too.
+    pub(super) fn new(everywhere: Arc<Owners>) -> Self {
         Self {
             by_id: HashMap::new(),
             by_idle: BTreeSet::new(),
             counts: HashMap::new(),
             by_count: BTreeSet::new(),
+            everywhere,
             next: 0,
         }
     }
-}
 
-impl<T> Holders<T> {
     /// Adds a connection whose key is being accepted.
     pub(super) fn add(&mut self, holder: Holder<T>, now: Tick) -> HolderId {
         let id = self.next;
@@ -155,6 +156,11 @@ impl<T> Holders<T> {
         if after > 0 {
             self.counts.insert(owner, after);
             self.by_count.insert((after, owner));
+        }
+        match (before, after) {
+            (0, 1..) => self.everywhere.add(owner),
+            (1.., 0) => self.everywhere.remove(owner),
+            _ => {}
         }
     }
 }

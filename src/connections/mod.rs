@@ -9,6 +9,7 @@
 //! | `slots` | who is evicted when the slots run out |
 //! | `strangers` | connections without an accepted key, in the order in which they are evicted |
 //! | `holders` | connections with an accepted key, and which of them is evicted if no stranger can be |
+//! | `owners` | which tenants have connections on any worker of a listener |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
 //! | `held_reply` | the memory of a reply until its client has taken it |
@@ -23,6 +24,7 @@ pub(crate) mod descriptors;
 mod evictions;
 mod held_reply;
 mod holders;
+mod owners;
 mod slot;
 mod slots;
 #[cfg(test)]
@@ -35,7 +37,7 @@ pub(crate) use clock::{Tick, every, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
 pub(crate) use held_reply::HeldReply;
 pub(crate) use slots::SlotLimits;
-pub(crate) use watch::{Answering, Watch, WatchLimits};
+pub(crate) use watch::{Answering, SharedWatch, Watch, WatchLimits};
 
 #[cfg(test)]
 pub(crate) use socket_pair::socket_pair;

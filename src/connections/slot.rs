@@ -4,11 +4,13 @@ use std::{
     cell::{Cell, RefCell},
     net::IpAddr,
     rc::{Rc, Weak},
+    sync::Arc,
 };
 
 use super::{
     clock::Tick,
-    holders::{HolderId, Owner},
+    holders::HolderId,
+    owners::{Owner, Owners},
     slots::{Evicted, SlotLimits, Slots},
     strangers::{Position, Stranger},
 };
@@ -39,8 +41,12 @@ enum SlotState {
 }
 
 impl<T> SharedSlots<T> {
-    pub(super) fn new(limits: SlotLimits, metrics: ListenerMetrics) -> Rc<Self> {
-        let slots = RefCell::new(Slots::new(limits));
+    pub(super) fn new(
+        limits: SlotLimits,
+        owners: Arc<Owners>,
+        metrics: ListenerMetrics,
+    ) -> Rc<Self> {
+        let slots = RefCell::new(Slots::new(limits, owners));
         Rc::new(Self { slots, metrics })
     }
 

@@ -1,10 +1,11 @@
 //! The slots that one worker has for connections, and who is evicted when they run out.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     clock::Tick,
-    holders::{Holder, HolderId, Holders, Owner},
+    holders::{Holder, HolderId, Holders},
+    owners::{Owner, Owners},
     strangers::{Position, Stranger, Strangers},
 };
 use crate::{
@@ -72,12 +73,12 @@ pub(super) struct Evicted<T> {
 }
 
 impl<T> Slots<T> {
-    /// All slots are free.
-    pub(super) fn new(limits: SlotLimits) -> Self {
+    /// All slots are free. `owners` counts whoever has connections on any worker.
+    pub(super) fn new(limits: SlotLimits, owners: Arc<Owners>) -> Self {
         Self {
             limits,
             strangers: Strangers::default(),
-            holders: Holders::default(),
+            holders: Holders::new(owners),
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
     net::IpAddr,
     os::fd::AsRawFd as _,
     rc::{Rc, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,6 +22,7 @@ use super::{
     connection::{Connection, ConnectionHandle, Phase},
     evictions::Evictions,
     held_reply::HeldReply,
+    owners::Owners,
     slot::{SharedSlots, Slot},
     slots::SlotLimits,
 };
@@ -39,8 +41,16 @@ pub(crate) struct Watch {
     slots: Rc<SharedSlots<Weak<Connection>>>,
     evictions: Rc<Evictions>,
     reply_turns: ReplyTurns,
-    calls_waiting: Rc<FirstTurns>,
+    shared: SharedWatch,
     metrics: Metrics,
+}
+
+/// What the watches of a listener's workers share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedWatch {
+    owners: Arc<Owners>,
+    /// The calls of contracts that wait for a thread: all workers have the same threads.
+    calls_waiting: Arc<FirstTurns>,
 }
 
 /// What a watch allows.
@@ -63,15 +73,26 @@ pub(crate) struct Answering {
     connection: Rc<Connection>,
 }
 
+impl SharedWatch {
+    /// For workers that these calls keep waiting.
+    pub(crate) fn of_calls(calls_waiting: Arc<FirstTurns>) -> Self {
+        Self {
+            owners: Arc::default(),
+            calls_waiting,
+        }
+    }
+}
+
 impl Watch {
     /// Starts a watch on the current thread. It runs until the last `Rc` is dropped.
     pub(crate) fn start(
         limits: WatchLimits,
         listener: ListenerKind,
+        shared: SharedWatch,
         metrics: &Metrics,
     ) -> Rc<Self> {
         let evictions = Evictions::start();
-        let this = Rc::new(Self::new(limits, listener, metrics, evictions));
+        let this = Rc::new(Self::new(limits, listener, shared, metrics, evictions));
         let watch = Rc::downgrade(&this);
         every_second(watch, Self::tick);
         this
@@ -80,17 +101,19 @@ impl Watch {
     fn new(
         limits: WatchLimits,
         listener: ListenerKind,
+        shared: SharedWatch,
         metrics: &Metrics,
         evictions: Rc<Evictions>,
     ) -> Self {
+        let owners = Arc::clone(&shared.owners);
         Self {
             now: Cell::new(0),
             connections: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
-            slots: SharedSlots::new(limits.slots, metrics.of_listener(listener)),
+            slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
             evictions,
             reply_turns: ReplyTurns::default(),
-            calls_waiting: Rc::default(),
+            shared,
             metrics: metrics.clone(),
         }
     }
@@ -100,21 +123,19 @@ impl Watch {
         &self.reply_turns
     }
 
-    /// The calls of contracts that wait for a thread, made by its connections, but for those in
-    /// large bodies.
-    pub(crate) const fn calls_waiting(&self) -> &Rc<FirstTurns> {
-        &self.calls_waiting
-    }
-
-    /// How long large replies and calls of contracts wait for their first turn. Zero if several
-    /// tenants have connections: they share the turns, so a flood of one delays that one alone.
+    /// How long large replies of this worker and calls of contracts wait for their first turn.
+    ///
+    /// Tenants share the turns, so a flood of one delays that one alone: what has connections of
+    /// several waits unseen. A worker makes its own replies, and all have the threads for calls.
     pub(crate) fn work_waited(&self) -> Duration {
-        if !self.slots.have_one_owner() {
-            return Duration::ZERO;
-        }
         let now = Instant::now();
-        let replies = self.reply_turns.waited(now);
-        replies.max(self.calls_waiting.waited(now))
+        let seen = |is_seen, waited| if is_seen { waited } else { Duration::ZERO };
+        let replies = seen(self.slots.have_one_owner(), self.reply_turns.waited(now));
+        let SharedWatch {
+            owners,
+            calls_waiting,
+        } = &self.shared;
+        replies.max(seen(owners.are_one(), calls_waiting.waited(now)))
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others

@@ -87,7 +87,7 @@ impl BodyThread {
         let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
             thread_priority::lower("bodies", thread_priority::BODIES);
             let usage = UsageMeter::start_for(server.tenants.as_ref());
-            LargeBodyActor(Rc::new(server.dispatcher(usage, &Rc::default())))
+            LargeBodyActor(Rc::new(server.dispatcher(usage)))
         });
         Ok(Self { arbiter, actor })
     }

@@ -59,7 +59,7 @@ pub(crate) use self::{
     refusal::{CHALLENGE, refuse, refuse_body},
 };
 use crate::{
-    connections::{SlotLimits, Watch, WatchLimits},
+    connections::{SharedWatch, SlotLimits, Watch, WatchLimits},
     metrics::ListenerKind,
 };
 
@@ -70,7 +70,12 @@ pub fn configure(server: &ServerState, config: &mut ServiceConfig) {
         idle_max: server.settings.idle_max,
         slots: SlotLimits::NONE,
     };
-    let watch = Watch::start(limits, ListenerKind::Public, &server.metrics);
+    let watch = Watch::start(
+        limits,
+        ListenerKind::Public,
+        SharedWatch::default(),
+        &server.metrics,
+    );
     configure_watched(server, &watch, config);
 }
 

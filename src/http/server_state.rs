@@ -1,11 +1,10 @@
 //! What all workers share, and the options of the server.
 
-use std::{rc::Rc, time::Duration};
+use std::time::Duration;
 
 use actix::Addr;
 use bytes::Bytes;
 use nearhead_actors::{
-    admission::FirstTurns,
     head_tracker::HeadTracker,
     read::{ReadResources, Worker},
     readiness::Readiness,
@@ -53,16 +52,11 @@ pub struct ServerState {
 }
 
 impl ServerState {
-    /// A dispatcher for the current thread, on which its read actors start. `calls_waiting`
-    /// counts the calls of contracts that wait for a thread.
-    pub(super) fn dispatcher(
-        &self,
-        usage: UsageMeter,
-        calls_waiting: &Rc<FirstTurns>,
-    ) -> Dispatcher {
+    /// A dispatcher for the current thread, on which its read actors start.
+    pub(super) fn dispatcher(&self, usage: UsageMeter) -> Dispatcher {
         Dispatcher {
             readiness: self.readiness.clone(),
-            worker: Worker::start_counting_calls(&self.reads, Rc::clone(calls_waiting)),
+            worker: Worker::start(&self.reads),
             metrics: self.metrics.clone(),
             usage,
             logs_deadline: self.settings.logs_deadline,

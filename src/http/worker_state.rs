@@ -33,7 +33,7 @@ impl WorkerState {
     /// Starts the worker's actors on the current thread, whose connections `watch` watches.
     pub(super) fn start(server: &ServerState, watch: Rc<Watch>) -> Self {
         let usage = UsageMeter::start_for(server.tenants.as_ref());
-        let dispatcher = server.dispatcher(usage.clone(), watch.calls_waiting());
+        let dispatcher = server.dispatcher(usage.clone());
         let hub = Hub::new(server.metrics.clone());
         FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));
         Self {

@@ -36,7 +36,7 @@ use super::{
 use crate::{
     access::network_of,
     config::Config,
-    connections::{SlotLimits, Watch, WatchLimits},
+    connections::{SharedWatch, SlotLimits, Watch, WatchLimits},
     limits,
     metrics::{ListenerKind, Metrics},
 };
@@ -98,6 +98,7 @@ pub(super) struct HttpServer {
     header_timeout: Duration,
     /// Their connections are not counted by address: each has those of many clients.
     proxies: Arc<[Network]>,
+    shared_watch: SharedWatch,
     metrics: Metrics,
 }
 
@@ -108,7 +109,16 @@ impl HttpServer {
             keep_alive: config.keep_alive,
             header_timeout: config.header_timeout,
             proxies: config.trusted_proxies.as_slice().into(),
+            shared_watch: SharedWatch::default(),
             metrics: metrics.clone(),
+        }
+    }
+
+    /// The same server, whose workers' watches share this.
+    pub(super) fn watched_with(self, shared_watch: SharedWatch) -> Self {
+        Self {
+            shared_watch,
+            ..self
         }
     }
 
@@ -199,7 +209,8 @@ impl HttpServer {
             idle_max: self.keep_alive + self.header_timeout,
             slots: self.shape.slots,
         };
-        Watch::start(limits, self.shape.listener, &self.metrics)
+        let shared = self.shared_watch.clone();
+        Watch::start(limits, self.shape.listener, shared, &self.metrics)
     }
 
     /// What the connections of this client are counted by; `None` if they are not.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -19,7 +18,7 @@ use nearhead_chain::{
 
 use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
 use crate::{
-    admission::{CpuTime, Entry, FirstTurns, MAILBOX_CAPACITY},
+    admission::{CpuTime, Entry, FirstTurn, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
     upstream::{BlockRef, PendingHint},
 };
@@ -45,13 +44,11 @@ const HINTED_FETCH: usize = 2;
 #[derive(Debug)]
 pub struct CallActor {
     resources: ReadResources,
-    /// The calls that wait for a thread, but for those that take long.
-    waiting: Rc<FirstTurns>,
 }
 
 impl CallActor {
-    pub(crate) const fn new(resources: ReadResources, waiting: Rc<FirstTurns>) -> Self {
-        Self { resources, waiting }
+    pub(crate) const fn new(resources: ReadResources) -> Self {
+        Self { resources }
     }
 
     #[cfg(test)]
@@ -74,11 +71,11 @@ impl Handler<RunCall> for CallActor {
     type Result = NowOrLater<Result<Called, CallError>>;
 
     fn handle(&mut self, call: RunCall, _: &mut Context<Self>) -> Self::Result {
-        let (resources, waiting) = (self.resources.clone(), Rc::clone(&self.waiting));
+        let resources = self.resources.clone();
         NowOrLater::later(async move {
             let (cancel, deadline) = (call.cancel.clone(), call.deadline);
             let panics = resources.admission.panics();
-            let run = panics.catch_async(run(&resources, &waiting, call));
+            let run = panics.catch_async(run(&resources, call));
             match tokio::time::timeout_at(deadline.into(), run).await {
                 Ok(reply) => reply.unwrap_or(Err(QueryError::Panicked)),
                 Err(_) => {
@@ -91,11 +88,7 @@ impl Handler<RunCall> for CallActor {
 }
 
 /// Runs a call, and fetches what it lacks, until it lacks nothing.
-async fn run(
-    resources: &ReadResources,
-    waiting: &Rc<FirstTurns>,
-    call: RunCall,
-) -> Reply<Result<Called, CallError>> {
+async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, CallError>> {
     let block = Arc::clone(call.snapshot.resolve_id(call.at)?);
     let number = block.number();
     let place = BlockRef::of(&block).ok_or(QueryError::NoState { number })?;
@@ -107,16 +100,17 @@ async fn run(
         block,
         state,
         takes_long: false,
+        first_turn: None,
     };
     let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None::<PendingHint>);
     loop {
-        let run = query.clone();
+        let mut run = query.clone();
         let ran = match query.takes_long {
             false => {
-                let turn = waiting.wait(Instant::now());
-                let ran = resources.pool.calls.run(run, share, CALL_WORK, entry);
-                // That it has had its turn is known once it has ended: a slice later at most.
-                ran.await.inspect(|_| turn.had())
+                let turn = resources.calls_waiting.wait(Instant::now());
+                run.first_turn = Some(Arc::new(turn));
+                let pool = &resources.pool.calls;
+                pool.run(run, share, CALL_WORK, entry).await
             }
             true => {
                 let pool = resources.pool.long_calls()?;
@@ -193,6 +187,8 @@ struct PlacedCall {
     state: Arc<State>,
     /// Whether it is known to take long.
     takes_long: bool,
+    /// Tells that it has a thread; `None` if it takes long.
+    first_turn: Option<Arc<FirstTurn>>,
 }
 
 /// A run of a call.
@@ -211,6 +207,9 @@ impl PoolQuery for PlacedCall {
     }
 
     fn run(&self) -> Reply<Run> {
+        if let Some(turn) = &self.first_turn {
+            turn.had();
+        }
         let RunCall { gas, cancel, .. } = &*self.call;
         if self.takes_long {
             return self.run_within(gas, cancel).map(Run::Ended);
@@ -277,6 +276,8 @@ mod tests {
         window::{BlockId, BlockNumberOrTag, BlockTag},
     };
 
+    use tokio::time::timeout;
+
     use super::*;
     use crate::{budget::CallBudget, read::ask, test_chain::Chain};
 
@@ -285,8 +286,8 @@ mod tests {
     #[actix::test]
     async fn calls_that_wait_for_a_thread_are_told() {
         let chain = Chain::start();
-        let waiting = Rc::<FirstTurns>::default();
-        let actor = CallActor::new(chain.resources.clone(), Rc::clone(&waiting)).start();
+        let waiting = &chain.resources.calls_waiting;
+        let actor = CallActor::new(chain.resources.clone()).start();
         let later = Instant::now() + Duration::from_secs(60);
         let occupied = chain.occupy();
         let call = RunCall {
@@ -299,9 +300,12 @@ mod tests {
             cancel: Cancellation::default(),
         };
         let called = actix::spawn(async move { ask(&actor, call).await });
-        while waiting.waited(later).is_zero() {
-            tokio::task::yield_now().await;
-        }
+        let waits = async {
+            while waiting.waited(later).is_zero() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), waits).await.unwrap();
         assert!(waiting.waited(later) > Duration::from_secs(30));
         occupied.release().await;
         let called = called.await.unwrap().unwrap();

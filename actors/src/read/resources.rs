@@ -1,10 +1,10 @@
 //! The resources that the read actors of all workers share.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use super::pool::Pool;
 use crate::{
-    admission::{Admission, MemoryLevel, QueueUse, ReplyBudget},
+    admission::{Admission, FirstTurns, MemoryLevel, QueueUse, ReplyBudget},
     upstream::{Forwarder, StateSource},
 };
 
@@ -18,6 +18,8 @@ pub struct ReadResources {
     pub replies: ReplyBudget,
     /// The threads for large queries.
     pub(crate) pool: Pool,
+    /// The calls of contracts that wait for a thread of the pool, but for those that take long.
+    pub calls_waiting: Arc<FirstTurns>,
     /// The source of state that is not held; `None` where all of it is.
     pub state: Option<StateSource>,
     /// Passes calls to nodes; `None` if none is forwarded.
@@ -33,6 +35,7 @@ impl ReadResources {
         let admission = Admission::with_panics(panics.cloned().unwrap_or_default());
         Self {
             pool: Pool::start(pool_threads, admission.panics()),
+            calls_waiting: Arc::default(),
             admission,
             replies: ReplyBudget::new(reply_bytes),
             state,

@@ -1,7 +1,5 @@
 //! The read actors of one worker, or of the thread of its large bodies.
 
-use std::rc::Rc;
-
 use actix::{Addr, Supervisor};
 
 use super::{
@@ -10,7 +8,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{AdmissionPermit, CostClass, FirstTurns, WorkerAdmission},
+    admission::{AdmissionPermit, CostClass, WorkerAdmission},
     messages::Reply,
     share::Share,
 };
@@ -38,12 +36,6 @@ impl Worker {
     /// Starts the read actors on the current arbiter.
     #[must_use]
     pub fn start(resources: &ReadResources) -> Self {
-        Self::start_counting_calls(resources, Rc::default())
-    }
-
-    /// The same; `calls_waiting` counts the calls of contracts that wait for a thread.
-    #[must_use]
-    pub fn start_counting_calls(resources: &ReadResources, calls_waiting: Rc<FirstTurns>) -> Self {
         Self {
             blocks: Supervisor::start({
                 let resources = resources.clone();
@@ -59,7 +51,7 @@ impl Worker {
             }),
             calls: Supervisor::start({
                 let resources = resources.clone();
-                move |_| CallActor::new(resources, calls_waiting)
+                move |_| CallActor::new(resources)
             }),
             raw: Supervisor::start({
                 let resources = resources.clone();

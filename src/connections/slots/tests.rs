@@ -255,7 +255,7 @@ proptest! {
         steps in steps(),
     ) {
         let limits = SlotLimits { slots, strangers_per_network };
-        let mut tested: Slots<u32> = Slots::new(limits);
+        let mut tested: Slots<u32> = Slots::new(limits, Arc::default());
         let mut world = World { limits, open: Vec::new(), closing: 0, now: 0 };
         for (id, step) in (0..).zip(steps) {
             let now = world.now;
@@ -337,10 +337,13 @@ proptest! {
 
 /// Slots of which the first ones are held by the keys of one tenant.
 fn held(slots: usize, accepted: u32) -> Slots<u32> {
-    let mut slots: Slots<u32> = Slots::new(SlotLimits {
-        slots,
-        strangers_per_network: usize::MAX,
-    });
+    let mut slots: Slots<u32> = Slots::new(
+        SlotLimits {
+            slots,
+            strangers_per_network: usize::MAX,
+        },
+        Arc::default(),
+    );
     for id in 0..accepted {
         accept(&mut slots, id, 1, 0);
     }
@@ -418,7 +421,7 @@ fn no_more_strangers_are_evicted_than_have_to_be() {
 
 #[test]
 fn an_application_without_a_listener_has_no_bounds() {
-    let mut slots: Slots<u32> = Slots::new(SlotLimits::NONE);
+    let mut slots: Slots<u32> = Slots::new(SlotLimits::NONE, Arc::default());
     assert_eq!(connect(&mut slots, 0..10_000), []);
     assert!(pass(&mut slots, 1_000_000, 0).is_empty());
 }

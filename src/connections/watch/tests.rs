@@ -35,6 +35,7 @@ fn watch(idle_max: Tick) -> Rc<Watch> {
     Rc::new(Watch::new(
         limits,
         ListenerKind::Public,
+        SharedWatch::default(),
         &metrics,
         Rc::default(),
     ))
@@ -90,7 +91,13 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
             idle_max: Duration::from_secs(60),
             slots: SlotLimits::NONE,
         };
-        let watch = Watch::new(limits, ListenerKind::Public, &metrics, evictions);
+        let watch = Watch::new(
+            limits,
+            ListenerKind::Public,
+            SharedWatch::default(),
+            &metrics,
+            evictions,
+        );
         let answering = Rc::new(watch).answering(&connection);
         let written: usize = std::iter::from_fn(|| server.write(&[0; 1 << 16]).ok()).sum();
         let charge = budget.charge(Share::default(), 90, Instant::now()).unwrap();
@@ -137,6 +144,13 @@ fn is_open(client: &mut TcpStream) -> bool {
 }
 
 fn watch_of(slots: SlotLimits) -> (Rc<Watch>, crate::metrics::ListenerMetrics) {
+    sharing_watch_of(slots, &SharedWatch::default())
+}
+
+fn sharing_watch_of(
+    slots: SlotLimits,
+    shared: &SharedWatch,
+) -> (Rc<Watch>, crate::metrics::ListenerMetrics) {
     let metrics = Metrics::new([]).unwrap();
     let limits = WatchLimits {
         idle_max: Duration::from_secs(60),
@@ -145,6 +159,7 @@ fn watch_of(slots: SlotLimits) -> (Rc<Watch>, crate::metrics::ListenerMetrics) {
     let watch = Rc::new(Watch::new(
         limits,
         ListenerKind::Public,
+        shared.clone(),
         &metrics,
         Rc::default(),
     ));
@@ -253,10 +268,44 @@ async fn replies_of_one_tenant_among_others_wait_unseen() {
     assert!(!watch.work_waited().is_zero());
     drop(replies);
     assert!(watch.work_waited().is_zero());
-    let call = watch.calls_waiting().wait(Instant::now());
-    while watch.work_waited().is_zero() {}
+}
+
+/// All workers have the same threads for calls, so a tenant on any of them waits unseen.
+#[actix::test]
+async fn calls_of_one_tenant_among_others_of_any_worker_wait_unseen() {
+    let slots = SlotLimits {
+        slots: 100,
+        strangers_per_network: 100,
+    };
+    let calls = Arc::<FirstTurns>::default();
+    let shared = SharedWatch::of_calls(Arc::clone(&calls));
+    let watches = [(); 2].map(|()| sharing_watch_of(slots, &shared).0);
+    let waits = || {
+        watches
+            .each_ref()
+            .map(|watch| !watch.work_waited().is_zero())
+    };
+    let mut tenants = Vec::new();
+    for watch in &watches {
+        tenants.push(connect(watch, None));
+        tenants
+            .last()
+            .unwrap()
+            .1
+            .accepted_key_of(TenantId::of_configured("one"));
+    }
+    let call = calls.wait(Instant::now());
+    while waits() != [true; 2] {}
+    let (_other, of_other) = connect(&watches[1], None);
+    of_other.accepted_key_of(TenantId::of_configured("other"));
+    assert_eq!(waits(), [false; 2]);
+    // Who has a connection on one worker still has one on another.
+    drop(tenants.pop());
+    assert_eq!(waits(), [false; 2]);
+    drop(of_other);
+    assert_eq!(waits(), [true; 2]);
     drop(call);
-    assert!(watch.work_waited().is_zero());
+    assert_eq!(waits(), [false; 2]);
 }
 
 #[actix::test]

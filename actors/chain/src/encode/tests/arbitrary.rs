@@ -129,7 +129,7 @@ pub(super) fn transaction() -> impl Strategy<Value = Transaction> {
     let numbers = (u64(), u64(), u64(), u128(), u128(), u128(), u256());
     let call = (address(), any::<bool>(), any::<bool>(), bytes(300));
     let lists = (access_list(), authorizations(), vec(hash(), 0..3));
-    // The r of a signature is never zero: that marks a transaction that nobody signed, which no chain has.
+    // An r of zero marks a transaction that nobody signed: no chain has one.
     let r = u256().prop_map(|r| r.max(U256::ONE));
     let signature = (r, u256(), any::<bool>());
     (0..5_u8, numbers, call, lists, signature).prop_map(
