@@ -83,7 +83,7 @@ impl NodeStore {
         held_roots: impl IntoIterator<Item = B256>,
     ) -> Result<(), InvariantError> {
         let _writer = self.writer.lock();
-        let retired = self.handles.lock().retired.clone();
+        let retired = self.handles.lock().retired().to_vec();
         let mut expected = self.recount(held_roots.into_iter().chain(retired))?;
         let mut bytes = 0;
         for entry in &self.nodes {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `node` | one node: its RLP decoded, and what it references |
 //! | `node_store` | the nodes and codes of all held states, and their reference counts |
+//! | `handles` | the handles that keep roots alive |
 //! | `code` | a code, as the EVM runs it |
 //! | `walker` | walks from a root to a key: every read goes through it |
 //! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
@@ -26,6 +27,7 @@ mod changes;
 mod code;
 mod error;
 mod eviction;
+mod handles;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod merge;

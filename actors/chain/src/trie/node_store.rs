@@ -15,6 +15,7 @@ use revm::bytecode::Bytecode;
 use super::{
     Changes, TrieError,
     code::{bytecode, bytes_of_code},
+    handles::Handles,
     node::{Reference, push_references},
     walker::NodeSource,
 };
@@ -109,15 +110,6 @@ impl CodeEntry {
     }
 }
 
-/// The handles that hold roots.
-#[derive(Default)]
-pub(super) struct Handles {
-    /// Number of live [`State`](super::State) handles by root.
-    live: B256Map<u32>,
-    /// Roots of dropped handles whose reference is not released yet, one entry per handle.
-    pub(super) retired: Vec<B256>,
-}
-
 /// How much a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStoreStats {
@@ -170,7 +162,7 @@ impl NodeStore {
             node_bytes: self.node_bytes.load(Ordering::Relaxed),
             codes: self.codes.len(),
             code_bytes: self.code_bytes.load(Ordering::Relaxed),
-            retired: self.handles.lock().retired.len(),
+            retired: self.handles.lock().retired().len(),
         }
     }
 
@@ -184,9 +176,7 @@ impl NodeStore {
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn held_roots(&self) -> Vec<B256> {
-        let handles = self.handles.lock();
-        let repeat = |(root, count): (&B256, &u32)| std::iter::repeat_n(*root, *count as usize);
-        handles.live.iter().flat_map(repeat).collect()
+        self.handles.lock().live().collect()
     }
 
     /// Releases what only dropped handles reached.
@@ -224,7 +214,7 @@ impl NodeStore {
         let codes = codes.map(|(hash, code)| (hash, bytecode(code))).collect();
         let mut inserted = Inserted { nodes, codes, used };
         self.acquire(vec![Reference::Node(root)], &mut inserted);
-        *self.handles.lock().live.entry(root).or_default() += 1;
+        self.handles.lock().add(root);
         root
     }
 
@@ -233,7 +223,7 @@ impl NodeStore {
         let _writer = self.writer.lock();
         self.release_retired_as_writer();
         self.acquire(vec![Reference::Node(root)], &mut Inserted::default());
-        *self.handles.lock().live.entry(root).or_default() += 1;
+        self.handles.lock().add(root);
     }
 
     /// Stores those nodes of a proof that a held root reaches, for a read of them.
@@ -313,22 +303,13 @@ impl NodeStore {
 
     /// Registers a handle to the empty state, which needs no nodes.
     pub(super) fn hold_empty(&self) -> B256 {
-        *self.handles.lock().live.entry(EMPTY_ROOT_HASH).or_default() += 1;
+        self.handles.lock().add(EMPTY_ROOT_HASH);
         EMPTY_ROOT_HASH
     }
 
     /// Removes a handle. What only it reached stays until the writer releases it.
     pub(super) fn retire(&self, root: B256) {
-        let mut handles = self.handles.lock();
-        if let Some(count) = handles.live.get_mut(&root) {
-            *count -= 1;
-            if *count == 0 {
-                handles.live.remove(&root);
-            }
-        }
-        if root != EMPTY_ROOT_HASH {
-            handles.retired.push(root);
-        }
+        self.handles.lock().retire(root);
     }
 
     /// Adds one reference to each of `pending`, and to what every newly stored node references.
@@ -424,7 +405,7 @@ impl NodeStore {
     }
 
     fn release_retired_as_writer(&self) {
-        let retired = std::mem::take(&mut self.handles.lock().retired);
+        let retired = self.handles.lock().take_retired();
         self.release(retired.into_iter().map(Reference::Node).collect());
     }
 

@@ -1,0 +1,151 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    sync::mpsc,
+    task::{Context, Waker},
+};
+
+use parking_lot::Mutex;
+
+use super::*;
+
+/// Runs until the sender is dropped.
+struct Runs(Mutex<mpsc::Receiver<()>>, Cancellation);
+
+impl PoolQuery for Runs {
+    type Output = ();
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.1
+    }
+
+    fn run(&self) -> Reply<()> {
+        // This fails when the sender is dropped.
+        let _ = self.0.lock().recv();
+        Ok(())
+    }
+}
+
+/// Waits for this time, then uses this CPU time, and lists its tenant.
+struct Uses {
+    waits: Duration,
+    uses: Duration,
+    tenant: &'static str,
+    list: Arc<Mutex<Vec<&'static str>>>,
+    cancel: Cancellation,
+}
+
+impl PoolQuery for Uses {
+    type Output = ();
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.cancel
+    }
+
+    fn run(&self) -> Reply<()> {
+        let (_sender, nothing) = mpsc::sync_channel::<()>(0);
+        assert!(nothing.recv_timeout(self.waits).is_err());
+        let began = CpuTime::now();
+        while began.elapsed() < self.uses {
+            std::hint::spin_loop();
+        }
+        self.list.lock().push(self.tenant);
+        Ok(())
+    }
+}
+
+/// Of two tenants whose queries take as long, one is charged for less CPU time. It has as many
+/// turns as that allows, as if its thread had been preempted meanwhile.
+#[actix::test]
+async fn tenants_are_charged_for_cpu_time() {
+    const WORK: Duration = Duration::from_millis(10);
+    let pool = Pool::start(1, &Panics::default());
+    let (release, released) = mpsc::sync_channel::<()>(0);
+    let blocks = Runs(Mutex::new(released), Cancellation::default());
+    let blocking = actix::spawn({
+        let pool = pool.clone();
+        async move { pool.run(blocks, Share::default(), WORK, Entry::New).await }
+    });
+    let queue = Arc::clone(&pool.heavy.queue);
+    while queue.usage().taken == 0 {
+        tokio::task::yield_now().await;
+    }
+    let list = Arc::new(Mutex::new(Vec::new()));
+    let mut queries = Vec::new();
+    for (tenant, waits, uses) in [("busy", 0, 50), ("preempted", 50, 0)] {
+        let share = Share::default();
+        for _ in 0..6 {
+            let (pool, list) = (pool.clone(), Arc::clone(&list));
+            let query = Uses {
+                waits: Duration::from_millis(waits),
+                uses: Duration::from_millis(uses),
+                tenant,
+                list,
+                cancel: Cancellation::default(),
+            };
+            queries.push(actix::spawn(async move {
+                pool.run(query, share, WORK, Entry::Again).await
+            }));
+        }
+    }
+    while queue.usage().waiting < queries.len() {
+        tokio::task::yield_now().await;
+    }
+    drop(release);
+    blocking.await.unwrap().unwrap();
+    for query in queries {
+        query.await.unwrap().unwrap();
+    }
+    // All of the other's go before the second one of the tenant that uses the CPU. Charged for
+    // time that passes, they would take turns.
+    let list = list.lock();
+    let busy = list.iter().take(8).filter(|tenant| **tenant == "busy");
+    assert!(busy.count() <= 2, "{list:?}");
+}
+
+/// However many queries come and leave, few messages wait for the threads; and none is missing.
+#[actix::test]
+async fn withdrawn_queries_leave_no_messages() {
+    const THREADS: usize = 2;
+    const WORK: Duration = Duration::from_millis(10);
+    let pool = Pool::start(THREADS, &Panics::default());
+    let share = Share::default();
+    let mut releases = Vec::new();
+    let query = |releases: &mut Vec<_>| {
+        let (release, released) = mpsc::sync_channel::<()>(0);
+        releases.push(release);
+        Runs(Mutex::new(released), Cancellation::default())
+    };
+    let mut running = Vec::new();
+    for _ in 0..THREADS {
+        let (pool, query) = (pool.clone(), query(&mut releases));
+        running.push(actix::spawn(async move {
+            pool.run(query, share, WORK, Entry::New).await
+        }));
+    }
+    while pool.heavy.queue.usage().taken < THREADS as u64 {
+        tokio::task::yield_now().await;
+    }
+    let waiting = || pool.heavy.wakings.waiting.load(Ordering::Acquire);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..1_000 {
+        let query = query(&mut releases);
+        let mut leaves = Box::pin(pool.run(query, share, WORK, Entry::New));
+        assert!(leaves.as_mut().poll(&mut cx).is_pending());
+        assert!(waiting() <= THREADS);
+    }
+    assert_eq!(pool.heavy.queue.usage().waiting, 0);
+    for _ in 0..10 * THREADS {
+        let (pool, query) = (pool.clone(), query(&mut releases));
+        running.push(actix::spawn(async move {
+            pool.run(query, share, WORK, Entry::New).await
+        }));
+    }
+    drop(releases);
+    for query in running {
+        query.await.unwrap().unwrap();
+    }
+    while waiting() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
