@@ -275,7 +275,7 @@ impl EventHandler {
                     let _ = ready.send(Ok(tracker));
                 }
             }
-            SourceEvent::HeadDelay(delay) => self.metrics.head_delay.observe(delay.as_secs_f64()),
+            SourceEvent::HeadDelay(delay) => self.metrics.head.delay.observe(delay.as_secs_f64()),
             SourceEvent::StateMerged(took) => self.metrics.state_merged(took),
             SourceEvent::DataOpened(data) => match FinalityWriter::start(data) {
                 Ok(writer) => self.finality = Some(writer),
@@ -290,14 +290,14 @@ impl EventHandler {
                 choice,
                 agreeing,
                 needed,
-            } => self.metrics.set_head_choice(choice, agreeing, needed),
-            SourceEvent::Dissent { upstream } => self.metrics.node_dissented(upstream),
+            } => self.metrics.head.set_choice(choice, agreeing, needed),
+            SourceEvent::Dissent { upstream } => self.metrics.nodes.dissented(upstream),
             SourceEvent::UpstreamFault { upstream, reason } => {
-                self.metrics.node_failed(upstream, reason);
+                self.metrics.nodes.failed(upstream, reason);
             }
-            SourceEvent::UpstreamLimited { upstream } => self.metrics.node_limited(upstream),
+            SourceEvent::UpstreamLimited { upstream } => self.metrics.nodes.limited(upstream),
             SourceEvent::UpstreamState { upstream, state } => {
-                self.metrics.set_node_state(upstream, state);
+                self.metrics.nodes.set_state(upstream, state);
             }
         }
     }

@@ -211,7 +211,7 @@ impl NodeView {
                 dissent,
                 limited,
                 faults,
-            } = server.metrics.node(node);
+            } = server.metrics.nodes.of(node);
             let fault = |(reason, count)| FaultView { reason, count };
             Self {
                 node,

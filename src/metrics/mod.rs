@@ -6,6 +6,8 @@
 //! | `exporter` | makes and registers each of them |
 //! | `filters` | those of filters |
 //! | `forwarded` | how forwarded calls end |
+//! | `head` | those of the head |
+//! | `nodes` | those of upstreams |
 //! | `listener` | those of the connections of one listener |
 //! | `state` | those of state from nodes |
 //! | `memory` | those of memory, also of replies that are not taken yet |
@@ -17,9 +19,11 @@
 mod exporter;
 mod filters;
 mod forwarded;
+mod head;
 mod listener;
 mod memory;
 mod newest_page;
+mod nodes;
 mod outcome;
 mod page;
 mod state;
@@ -30,30 +34,29 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nearhead_actors::{
-    admission::MemoryLevel,
-    upstream::{Choice, UpstreamState},
-};
+use nearhead_actors::admission::MemoryLevel;
 use parking_lot::Mutex;
 use prometheus::{
-    CounterVec, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Registry,
+    CounterVec, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
 };
 
 use self::{
     exporter::{Exporter, gauge},
     filters::FilterMetrics,
+    head::HeadMetrics,
     listener::ListenersMetrics,
     memory::MemoryMetrics,
     newest_page::NewestPage,
+    nodes::NodeMetrics,
     state::StateMetrics,
 };
 pub(crate) use self::{
     filters::{ForgottenReason, OpenFilter},
     forwarded::ForwardOutcome,
     listener::{EvictionReason, ListenerKind, ListenerMetrics},
+    nodes::NodeCounts,
     outcome::Outcome,
-    traffic::{NodeCounts, Traffic},
+    traffic::Traffic,
 };
 
 /// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
@@ -68,10 +71,6 @@ const LATENCY_SECONDS: [f64; 14] = [
 const FANOUT_SECONDS: [f64; 10] = [
     0.000_01, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0,
 ];
-
-/// Upper bounds of the head's delay in seconds: fetching and checking a block takes tens of
-/// milliseconds, and more from a distant upstream.
-const HEAD_DELAY_SECONDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 /// All metrics. Cloning shares them.
 #[derive(Clone, Debug)]
@@ -125,27 +124,8 @@ pub struct Metrics {
     queue_refused: IntCounterVec,
     /// `nearhead_queue_drain_rate{class}`.
     queue_drain_rate: GaugeVec,
-    /// `nearhead_head_number`.
-    head_number: IntGauge,
-    /// `nearhead_head_age_seconds`.
-    head_age_seconds: Gauge,
-    /// `nearhead_head_delay_seconds`: time from an upstream's announcement of a head until it is
-    /// readable here.
-    pub(crate) head_delay: Histogram,
-    /// `nearhead_head_choice{choice}`.
-    head_choice: IntGaugeVec,
-    /// `nearhead_quorum_nodes{kind}`.
-    quorum_nodes: IntGaugeVec,
-    /// `nearhead_header_rules`: without labels, and without a value unless there are upstreams.
-    header_rules: IntGaugeVec,
-    /// `nearhead_node_dissent_total{node}`.
-    node_dissent: IntCounterVec,
-    /// `nearhead_node_faults_total{node, reason}`; `node` is the position in the configuration.
-    node_faults: IntCounterVec,
-    /// `nearhead_node_limited_total{node}`.
-    node_limited: IntCounterVec,
-    /// `nearhead_node_state{node, state}`.
-    node_state: IntGaugeVec,
+    pub(crate) head: HeadMetrics,
+    pub(crate) nodes: NodeMetrics,
     /// `nearhead_tenant_requests_total{tenant, outcome}`.
     tenant_requests: IntCounterVec,
     /// `nearhead_tenant_units_total{tenant}`.
@@ -286,54 +266,8 @@ impl Metrics {
                 "Seconds of work, as it is estimated, that are done in a second while more of it waits, by class",
                 &["class"],
             )?,
-            head_number: exporter.gauge(
-                "nearhead_head_number",
-                "Number of the newest block that is served",
-            )?,
-            head_age_seconds: exporter.float_gauge(
-                "nearhead_head_age_seconds",
-                "Seconds since the newest block became readable, or on a known network since its timestamp if that is longer",
-            )?,
-            head_delay: exporter.histogram(
-                "nearhead_head_delay_seconds",
-                "Time from a new head's announcement, by the node that gave it, until clients can read it",
-                &HEAD_DELAY_SECONDS,
-            )?,
-            head_choice: exporter.gauges(
-                "nearhead_head_choice",
-                "With source node, 1 for what is decided about the head now, 0 for the other choices",
-                &["choice"],
-            )?,
-            quorum_nodes: exporter.gauges(
-                "nearhead_quorum_nodes",
-                "With source node, how many nodes agree about the head (agreeing), and how many have to (needed)",
-                &["kind"],
-            )?,
-            header_rules: exporter.gauges(
-                "nearhead_header_rules",
-                "With source node, 1 if headers have to obey the rules of their fork, 0 if not",
-                &[],
-            )?,
-            node_dissent: exporter.counters(
-                "nearhead_node_dissent_total",
-                "Times that a node contradicted a quorum of the nodes, or another node while no quorum agreed (each of them counts), or insisted on a chain without the finalized or a trusted block, by its position in the configuration",
-                &["node"],
-            )?,
-            node_faults: exporter.counters(
-                "nearhead_node_faults_total",
-                "Faults of nodes, by position of the node in the configuration and by reason",
-                &["node", "reason"],
-            )?,
-            node_limited: exporter.counters(
-                "nearhead_node_limited_total",
-                "Answers in which a node asked for fewer calls, by its position in the configuration",
-                &["node"],
-            )?,
-            node_state: exporter.gauges(
-                "nearhead_node_state",
-                "1 for the state that a node is in, 0 for the other states",
-                &["node", "state"],
-            )?,
+            head: HeadMetrics::new(&exporter)?,
+            nodes: NodeMetrics::new(&exporter)?,
             state: StateMetrics::new(&exporter)?,
             forwarded_calls: exporter.counters(
                 "nearhead_forwarded_calls_total",
@@ -394,58 +328,6 @@ impl Metrics {
             _ => "other".to_owned(),
         };
         self.sessions_closed.with_label_values(&[&code]).inc();
-    }
-
-    /// Begins the counts of this many upstreams at zero, so that the first event of each is an
-    /// increase.
-    pub(crate) fn count_nodes(&self, nodes: usize) {
-        for node in 0..nodes {
-            let node = node.to_string();
-            for counts in [&self.node_dissent, &self.node_limited] {
-                let _zero = counts.with_label_values(&[&node]);
-            }
-        }
-    }
-
-    /// Counts an answer in which an upstream asks for fewer calls.
-    pub(crate) fn node_limited(&self, node: usize) {
-        let node = node.to_string();
-        self.node_limited.with_label_values(&[&node]).inc();
-    }
-
-    /// Counts a fault of an upstream.
-    pub(crate) fn node_failed(&self, node: usize, reason: &'static str) {
-        let node = node.to_string();
-        self.node_faults.with_label_values(&[&node, reason]).inc();
-    }
-
-    /// Counts a contradiction between an upstream and a quorum.
-    pub(crate) fn node_dissented(&self, node: usize) {
-        let node = node.to_string();
-        self.node_dissent.with_label_values(&[&node]).inc();
-    }
-
-    /// Sets what is decided about the head, and how many upstreams agree.
-    pub(crate) fn set_head_choice(&self, choice: &str, agreeing: usize, needed: usize) {
-        for other in Choice::ALL {
-            let is_it = other.label() == choice;
-            let gauge = self.head_choice.with_label_values(&[other.label()]);
-            gauge.set(i64::from(is_it));
-        }
-        for (kind, nodes) in [("agreeing", agreeing), ("needed", needed)] {
-            let gauge_of_kind = self.quorum_nodes.with_label_values(&[kind]);
-            gauge_of_kind.set(gauge(nodes as u64));
-        }
-    }
-
-    /// Sets the state of an upstream.
-    pub(crate) fn set_node_state(&self, node: usize, state: &str) {
-        let node = node.to_string();
-        for (other, _) in UpstreamState::ALL {
-            let is_it = other.label() == state;
-            let gauge = self.node_state.with_label_values(&[&node, other.label()]);
-            gauge.set(i64::from(is_it));
-        }
     }
 
     /// Counts requests of a tenant with one outcome, or what its sessions did besides, and the
@@ -513,7 +395,6 @@ impl Metrics {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -521,23 +402,5 @@ mod tests {
     fn names_are_unique() {
         let metrics = Metrics::new(["a", "b"]).map_err(|error| error.to_string());
         assert!(metrics.is_ok(), "{metrics:?}");
-    }
-
-    #[test]
-    fn one_choice_is_1_at_a_time() {
-        let metrics = Metrics::new([]).unwrap();
-        let values = |gauges: &IntGaugeVec, labels: &[&'static str]| {
-            let value = |label: &&'static str| gauges.with_label_values(&[*label]).get();
-            labels.iter().map(value).collect::<Vec<_>>()
-        };
-        let choices = Choice::ALL.map(Choice::label);
-        for (at, choice) in choices.iter().enumerate() {
-            metrics.set_head_choice(choice, at, 3);
-            let mut expected = vec![0; choices.len()];
-            expected[at] = 1;
-            assert_eq!(values(&metrics.head_choice, &choices), expected);
-            let nodes = values(&metrics.quorum_nodes, &["agreeing", "needed"]);
-            assert_eq!(nodes, [at as i64, 3]);
-        }
     }
 }

@@ -70,16 +70,7 @@ impl Metrics {
         if let Some(source) = &reads.state {
             self.state.copy(source);
         }
-        if readiness.upstreams.is_some() {
-            let gauge = self.header_rules.with_label_values::<&str>(&[]);
-            gauge.set(i64::from(readiness.has_header_rules));
-        }
-        if let Some(snapshot) = readiness.head.load() {
-            self.head_number.set(gauge(snapshot.head().number()));
-        }
-        if let Some(age) = readiness.head_age() {
-            self.head_age_seconds.set(age.as_secs_f64());
-        }
+        self.head.copy(readiness);
         self.gather()
     }
 

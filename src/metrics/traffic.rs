@@ -1,6 +1,6 @@
 //! What the metrics add up to, for people who read no series.
 
-use prometheus::core::{Collector, Metric as _};
+use prometheus::core::Metric as _;
 
 use super::{LATENCY_SECONDS, Metrics, Outcome};
 
@@ -54,19 +54,6 @@ impl Traffic {
     }
 }
 
-/// What is known of an upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NodeCounts {
-    /// The state that it is in, once it has one.
-    pub(crate) state: Option<String>,
-    /// Times that it contradicted the others.
-    pub(crate) dissent: u64,
-    /// Answers in which it asked for fewer calls.
-    pub(crate) limited: u64,
-    /// Its faults, by reason.
-    pub(crate) faults: Vec<(String, u64)>,
-}
-
 impl Metrics {
     /// The requests so far.
     pub(crate) fn traffic(&self) -> Traffic {
@@ -89,53 +76,6 @@ impl Metrics {
         }
         traffic
     }
-
-    /// What is known of the upstream at this position.
-    pub(crate) fn node(&self, node: usize) -> NodeCounts {
-        let node = node.to_string();
-        let count = |counts: &prometheus::IntCounterVec| {
-            let series = series_of(counts, &node).into_iter();
-            series.map(|(_, value)| value as u64).sum()
-        };
-        let states = series_of(&self.node_state, &node).into_iter();
-        let mut faults: Vec<_> = series_of(&self.node_faults, &node)
-            .into_iter()
-            .map(|(reason, value)| (reason, value as u64))
-            .collect();
-        faults.sort();
-        NodeCounts {
-            state: states
-                .into_iter()
-                .find_map(|(state, value)| (value == 1.0).then_some(state)),
-            dissent: count(&self.node_dissent),
-            limited: count(&self.node_limited),
-            faults,
-        }
-    }
-}
-
-/// The series of an upstream: the value of the other label, if there is one, and that of the
-/// series.
-fn series_of(collector: &impl Collector, node: &str) -> Vec<(String, f64)> {
-    let mut found = Vec::new();
-    for family in collector.collect() {
-        for metric in family.get_metric() {
-            let mut other = String::new();
-            let mut is_of_node = false;
-            for label in metric.get_label() {
-                match label.name() {
-                    "node" => is_of_node = label.value() == node,
-                    _ => label.value().clone_into(&mut other),
-                }
-            }
-            if is_of_node {
-                // A series is one or the other.
-                let value = metric.get_counter().get_value() + metric.get_gauge().get_value();
-                found.push((other, value));
-            }
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -170,34 +110,5 @@ mod tests {
         }
         assert_eq!(traffic.since(&before), traffic);
         assert_eq!(traffic.since(&traffic), Traffic::default());
-    }
-
-    #[test]
-    fn a_node_has_its_own_counts() {
-        let metrics = Metrics::new([]).unwrap();
-        metrics.count_nodes(2);
-        assert_eq!(metrics.node(0), NodeCounts::default());
-        metrics.set_node_state(0, "lagging");
-        metrics.set_node_state(1, "live");
-        metrics.node_failed(1, "timeout");
-        metrics.node_failed(1, "timeout");
-        metrics.node_failed(1, "bad_block");
-        metrics.node_limited(1);
-        metrics.node_dissented(0);
-        let node = |state: &str, dissent, limited, faults: &[(&str, u64)]| NodeCounts {
-            state: Some(state.to_owned()),
-            dissent,
-            limited,
-            faults: faults
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count))
-                .collect(),
-        };
-        assert_eq!(metrics.node(0), node("lagging", 1, 0, &[]));
-        assert_eq!(
-            metrics.node(1),
-            node("live", 0, 1, &[("bad_block", 1), ("timeout", 2)])
-        );
-        assert_eq!(metrics.node(2), NodeCounts::default());
     }
 }

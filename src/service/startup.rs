@@ -248,7 +248,7 @@ impl Serving {
         } = &served;
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
-        metrics.count_nodes(chain.as_ref().map_or(0, |chain| chain.nodes));
+        metrics.nodes.begin(chain.as_ref().map_or(0, |chain| chain.nodes));
         let tenants = TenantParts::start(config, chain.as_ref(), forwarding, head, metrics).await?;
         let tracker = feed.tracker.address.clone();
         let memory = MemorySource::find();

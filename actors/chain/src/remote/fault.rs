@@ -212,7 +212,6 @@ crate::reasons! {
 
 impl Check {
     /// The checks that blocks and their receipts may fail.
-    #[cfg(any(test, feature = "testing"))]
     pub const OF_BLOCKS: &[Self] = Self::ALL.split_at(Self::Absent as usize).0;
 }
 
