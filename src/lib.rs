@@ -18,6 +18,7 @@
 //! | module | what it does | must not mention |
 //! |---|---|---|
 //! | `main.rs` | the entry point: starts the service, prints its URL, waits for a signal, sets the exit code | `actix`, `serde_json` |
+//! | `service_manager.rs` | what is reported to the service manager that started the program | `actix`, `serde_json` |
 //! | `reload.rs` | reads the keys of the configuration again while the program serves | `actix`, `serde_json` |
 //! | `open_browser.rs` | opens the dashboard in a browser | `actix`, `serde_json` |
 //! | `greeting.rs` | what the program prints once it serves | `actix`, `serde_json` |
@@ -56,7 +57,8 @@
 //! - A worker never waits for another thread to answer something cheap. Freeing a snapshot takes
 //!   long, so the head tracker does it, not the worker that read it last.
 //! - [`config`] holds secrets, and [`access`] their digests. No log line, metric or error has one.
-//! - Only `rpc::error` has JSON-RPC's error codes; only [`config`] and `main.rs` use `std::env`.
+//! - Only `rpc::error` has JSON-RPC's error codes; only [`config`], `listeners/inherited.rs` and
+//!   `main.rs` use `std::env`.
 //!
 //! # Where dependencies are used
 //! | dependency | where |
@@ -74,8 +76,9 @@
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
-//! | clap | `config`, and the command lines of `commands` |
+//! | clap, clap_complete, clap_mangen | `config`, and the command lines of `commands` |
 //! | reqwest, rustls | the client of the admin API (`commands::service_client`); upstreams (`nearhead_actors::upstream`) |
+//! | listenfd, sd-notify | sockets that a service manager passes on (`listeners`), and what is reported to it (`service_manager.rs`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
@@ -105,5 +108,6 @@ mod test_rng;
 mod thousands;
 pub mod ws;
 
-pub use listeners::ListenError;
+pub use connections::LivenessWatch;
+pub use listeners::{InheritError, InheritedSockets, ListenError};
 pub use service::{Service, StartError};

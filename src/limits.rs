@@ -126,6 +126,14 @@ pub(crate) const OPERATOR_CONNECTIONS_MAX: usize = 64;
 /// Connections that wait in the kernel's queue for one of these listeners: as many again.
 pub(crate) const OPERATOR_BACKLOG: i32 = 64;
 
+/// How long a client that has just connected has for its first request when the service stops: a
+/// round trip to the other side of the world, three times. The other connections are served as
+/// before meanwhile.
+pub(crate) const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
+
+/// What is left of `--shutdown-grace` for the last session when it is asked to end.
+pub(crate) const SESSION_CLOSE_TIME: Duration = Duration::from_secs(2);
+
 /// Longest time that requests to these listeners may take to finish after those of clients have:
 /// they wait for nothing. Whole seconds.
 pub(crate) const OPERATOR_GRACE: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@
 
 mod acceptor;
 mod http_server;
+mod inherited;
 mod intake;
 mod load;
 mod stopping;
@@ -17,18 +18,19 @@ use std::{
     sync::Arc,
 };
 
-use actix_web::web::ServiceConfig;
+use actix_web::{rt, web::ServiceConfig};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     admin::{self, AdminState},
     config::{AdminListen, Config},
-    connections::{SharedWatch, Watch, descriptors::Besides},
+    connections::{Liveness, SharedWatch, Watch, descriptors::Besides},
     http::{self, ServerState},
     limits,
     metrics::ListenerKind,
 };
 
+pub use self::inherited::{InheritError, InheritedSockets};
 use self::{
     http_server::{HttpServer, Shape},
     stopping::Stop,
@@ -71,18 +73,24 @@ pub(crate) fn besides_clients(config: &Config) -> Besides {
 }
 
 impl Sockets {
-    /// Binds the configured addresses.
+    /// Binds the configured addresses, or takes the sockets that are inherited for them.
     ///
     /// # Errors
     /// An address that was asked for is taken, or is none of this machine.
-    pub(crate) fn bind(config: &Config) -> Result<Self, ListenError> {
-        let public = BoundSocket::new(config.listen)?;
-        let metrics = config.metrics_listen.map(BoundSocket::new).transpose()?;
+    pub(crate) fn bind(config: &Config, inherited: InheritedSockets) -> Result<Self, ListenError> {
+        let at = |address, socket: Option<TcpListener>| match socket {
+            Some(socket) => Ok(BoundSocket::inherited(socket, address)),
+            None => BoundSocket::new(address),
+        };
+        let public = at(config.listen, inherited.public)?;
+        let metrics = config.metrics_listen;
+        let metrics = metrics.map(|address| at(address, inherited.metrics));
         let admin = match config.admin_listen {
             AdminListen::Off => None,
-            AdminListen::At(address) => Some(BoundSocket::new(address)?),
+            AdminListen::At(address) => Some(at(address, inherited.admin)?),
             AdminListen::Default => Some(BoundSocket::new_or_free(AdminListen::DEFAULT)?),
         };
+        let metrics = metrics.transpose()?;
         let this = Self {
             public,
             admin,
@@ -101,7 +109,7 @@ impl Sockets {
         ]
         .into_iter()
         .flatten()
-        .filter(|socket| !socket.may_move)
+        .filter(|socket| !socket.may_move && !socket.is_inherited)
         .map(|socket| socket.address)
         .collect();
         for (at, address) in asked.iter().enumerate() {
@@ -148,9 +156,11 @@ impl Sockets {
         let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
             http::configure_watched(&of_clients, watch, routes);
         };
-        let calls_waiting = SharedWatch::of_calls(Arc::clone(&state.reads.calls_waiting));
+        let liveness = Liveness::default();
+        let watch = SharedWatch::with_liveness(&liveness);
+        let watch_of_clients = watch.with_calls(Arc::clone(&state.reads.calls_waiting));
         let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
-        let clients = clients.watched_with(calls_waiting);
+        let clients = clients.watched_with(watch_of_clients);
         let clients = public.serve(clients, routes, failed.clone())?;
         // Scrapers reach theirs by any name: it has nothing that a page could change.
         let of_operators = [
@@ -163,6 +173,7 @@ impl Sockets {
                 None => ListenerKind::Metrics,
             };
             let server = HttpServer::new(config, Shape::of_operators(config, kind), &state.metrics);
+            let server = server.watched_with(SharedWatch::with_liveness(&liveness));
             let state = state.clone();
             let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
                 admin::configure_watched(&state, admin.as_ref(), watch, routes);
@@ -183,6 +194,7 @@ impl Sockets {
         );
         Ok(Servers {
             addresses,
+            liveness: liveness.clone(),
             clients,
             operators,
         })
@@ -193,6 +205,8 @@ impl Sockets {
 #[derive(Debug)]
 pub(crate) struct Servers {
     pub(crate) addresses: Addresses,
+    /// Those of all workers.
+    pub(crate) liveness: Liveness,
     clients: Stop,
     operators: Vec<Stop>,
 }
@@ -201,8 +215,12 @@ impl Servers {
     /// Stops the servers. Operators can watch until the last client has its answer.
     pub(crate) async fn stop(self, graceful: bool) {
         self.clients.stop(graceful).await;
-        for server in self.operators {
-            server.stop(graceful).await;
+        // At the same time: each may wait for its clients.
+        let stop = |server: Stop| rt::spawn(server.stop(graceful));
+        let stopping: Vec<_> = self.operators.into_iter().map(stop).collect();
+        for server in stopping {
+            // It does not panic.
+            let _ = server.await;
         }
     }
 }
@@ -214,6 +232,8 @@ struct BoundSocket {
     address: SocketAddr,
     /// Whether another port will do.
     may_move: bool,
+    /// Whether it listens already, and the next process may have it.
+    is_inherited: bool,
 }
 
 impl BoundSocket {
@@ -222,7 +242,18 @@ impl BoundSocket {
             socket: bind(address).map_err(|error| ListenError { address, error })?,
             address,
             may_move: false,
+            is_inherited: false,
         })
+    }
+
+    /// A socket that listens on this address already.
+    fn inherited(socket: TcpListener, address: SocketAddr) -> Self {
+        Self {
+            socket: socket.into(),
+            address,
+            may_move: false,
+            is_inherited: true,
+        }
     }
 
     /// The address, or a free port of this machine's own if the address is taken.
@@ -240,13 +271,23 @@ impl BoundSocket {
 
     /// Listens, with room for this many connections in the kernel's queue.
     fn listen(self, backlog: i32) -> Result<ListeningSocket, ListenError> {
-        let (asked, may_move) = (self.address, self.may_move);
+        let Self {
+            socket,
+            address: asked,
+            may_move,
+            is_inherited,
+        } = self;
         let failed = |error| ListenError {
             address: asked,
             error,
         };
-        let listener = match self.socket.listen(backlog) {
-            Ok(()) => TcpListener::from(self.socket),
+        let listens = match is_inherited {
+            // Whoever opened it has chosen its room.
+            true => Ok(()),
+            false => socket.listen(backlog),
+        };
+        let listener = match listens {
+            Ok(()) => TcpListener::from(socket),
             // Another process has held the address, too, and was faster to listen.
             Err(_) if may_move => {
                 let free = Self::free()?;
@@ -266,6 +307,7 @@ impl BoundSocket {
             listener,
             address,
             backlog,
+            is_inherited,
         })
     }
 }
@@ -275,6 +317,7 @@ struct ListeningSocket {
     listener: TcpListener,
     address: SocketAddr,
     backlog: i32,
+    is_inherited: bool,
 }
 
 impl ListeningSocket {
@@ -285,9 +328,14 @@ impl ListeningSocket {
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>) + Clone + Send + 'static,
         failed: impl FnOnce(String) + Clone + Send + 'static,
     ) -> Result<Stop, ListenError> {
-        let address = self.address;
+        let Self {
+            listener,
+            address,
+            backlog,
+            is_inherited,
+        } = self;
         server
-            .start(self.listener, self.backlog, routes, failed)
+            .start(listener, backlog, is_inherited, routes, failed)
             .map_err(|error| ListenError { address, error })
     }
 }
@@ -348,7 +396,7 @@ mod tests {
                 metrics_listen: Some(metrics),
                 ..Config::default()
             };
-            let bound = Sockets::bind(&config);
+            let bound = Sockets::bind(&config, InheritedSockets::default());
             assert_eq!(bound.is_ok(), is_bound, "{listen} {admin} {metrics}");
         }
     }

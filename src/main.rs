@@ -4,13 +4,17 @@ mod allocator;
 mod greeting;
 mod open_browser;
 mod reload;
+mod service_manager;
 
-use std::{env, io, process::ExitCode, thread, time::Instant};
+use std::{
+    env, fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _, process::ExitCode, thread,
+    time::Instant,
+};
 
 use nearhead::{
-    Service,
+    InheritedSockets, Service,
     commands::{self, AdminCommand},
-    config::{Command, Config, Export, Resolved},
+    config::{Command, Config, Export, Init, Resolved},
     export::{self, ExportError},
     logging,
     progress::ProgressWriter,
@@ -19,6 +23,7 @@ use nearhead::{
 use nearhead_actors::source::ProgressReport;
 use open_browser::{REDIRECT_KEPT, RedirectFile, open_browser};
 use reload::Reload;
+use sd_notify::NotifyState;
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -44,6 +49,7 @@ fn main() -> ExitCode {
             Err(error) => fail(MISUSED, &error),
         },
         Ok(Command::Export(export)) => write_files(&export),
+        Ok(Command::Init(file)) => write_new(&file),
         Ok(Command::Administer(command)) => administer(*command),
         Ok(Command::Print(text)) => print(&text),
         Err(error) => fail(MISUSED, &error),
@@ -76,6 +82,24 @@ fn write_files(chosen: &Export) -> ExitCode {
     }
 }
 
+/// Writes a configuration file, unless there is one.
+fn write_new(file: &Init) -> ExitCode {
+    let path = file.path.display();
+    // It is for secrets too.
+    let mut new = OpenOptions::new();
+    let written = new
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file.path);
+    match written.and_then(|mut to| io::Write::write_all(&mut to, file.text.as_bytes())) {
+        Ok(()) => print(&format!(
+            "wrote {path}: try nearhead check --config {path}\n"
+        )),
+        Err(error) => fail(FAILED, &format_args!("cannot write {path}: {error}")),
+    }
+}
+
 fn administer(command: AdminCommand) -> ExitCode {
     match commands::run(command, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,14 +109,19 @@ fn administer(command: AdminCommand) -> ExitCode {
 }
 
 fn serve(resolved: &Resolved) -> ExitCode {
-    logging::start(&resolved.config);
+    let mut config = resolved.config.clone();
+    let sockets = match InheritedSockets::of_process(&mut config) {
+        Ok(sockets) => sockets,
+        Err(error) => return fail(MISUSED, &error),
+    };
+    logging::start(&config);
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(FAILED, &error),
     };
     runtime.block_on(async {
         match (Signals::new(), Reload::new(resolved)) {
-            (Ok(signals), Ok(reload)) => run(&resolved.config, signals, reload).await,
+            (Ok(signals), Ok(reload)) => run(sockets, &config, signals, reload).await,
             (Err(error), _) | (_, Err(error)) => fail(FAILED, &error),
         }
     })
@@ -102,14 +131,19 @@ fn serve(resolved: &Resolved) -> ExitCode {
 ///
 /// Signals are handled from the beginning: the first process of a container ignores those that it
 /// does not handle, and could not be stopped during a long import.
-async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> ExitCode {
+async fn run(
+    sockets: InheritedSockets,
+    config: &Config,
+    mut signals: Signals,
+    mut reload: Reload<'_>,
+) -> ExitCode {
     let (started, starting) = oneshot::channel();
     let wanted = config.clone();
     // Blocks until the head is readable. If a signal comes earlier, the process ends, and this
     // thread with it.
     thread::spawn(move || {
         // Sending fails if a signal came first.
-        let _ = started.send(Service::start(wanted, progress()));
+        let _ = started.send(Service::start_on(sockets, wanted, progress()));
     });
     let service = tokio::select! {
         service = starting => service,
@@ -122,17 +156,21 @@ async fn run(config: &Config, mut signals: Signals, mut reload: Reload<'_>) -> E
         Err(_) => return fail(FAILED, &"the service panicked while it started"),
     };
     print(&greeting::greeting(&service, config));
+    service_manager::notify(&[NotifyState::Ready]);
     if config.open {
         open_dashboard(&service);
     }
     tokio::select! {
         () = signals.next() => {}
         () = reload.run(&service) => {}
+        () = service_manager::report_liveness(&service) => {}
         reason = service.failed() => return fail(FAILED, &reason),
     }
-    tracing::info!("stopping: no new requests are accepted, and those in progress may finish");
+    service_manager::notify(&service_manager::stopping(config));
     tokio::select! {
         () = service.stop() => ExitCode::SUCCESS,
+        // A key that is revoked meanwhile lets nobody in.
+        () = reload.run(&service) => ExitCode::SUCCESS,
         // A person at a terminal does not want to wait. A second SIGTERM does not count:
         // supervisors may send it to the process and to its group.
         _ = signals.interrupt.recv() => fail(FAILED, &"stopped at once"),

@@ -21,6 +21,7 @@ use std::{
 
 use actix::System;
 use nearhead_actors::{head::Head, source::ProgressReport, upstream::FollowedChain};
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 pub use self::start_error::StartError;
@@ -28,7 +29,13 @@ use self::{
     startup::{Failure, Started, Startup, Stop},
     tenant_parts::configured_keys,
 };
-use crate::{config::Config, listeners::Sockets, rpc::Forwarding, tenants::ReplaceConfigured};
+use crate::{
+    config::Config,
+    connections::LivenessWatch,
+    listeners::{InheritedSockets, Sockets},
+    rpc::Forwarding,
+    tenants::ReplaceConfigured,
+};
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
 ///
@@ -39,8 +46,8 @@ pub struct Service {
     head: Head,
     started: Started,
     failure: watch::Receiver<Option<String>>,
-    stop: Option<oneshot::Sender<Stop>>,
-    thread: Option<thread::JoinHandle<()>>,
+    stop: Mutex<Option<oneshot::Sender<Stop>>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Service {
@@ -50,11 +57,24 @@ impl Service {
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
     pub fn start(config: Config, report: ProgressReport) -> Result<Self, StartError> {
+        Self::start_on(InheritedSockets::default(), config, report)
+    }
+
+    /// The same on sockets that the process was started with, which have changed the addresses of
+    /// the configuration.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        inherited: InheritedSockets,
+        config: Config,
+        report: ProgressReport,
+    ) -> Result<Self, StartError> {
         let config = config.complete()?;
         let forwarding = Forwarding::new(&config.forward)?;
         // Bound at once, so that a port in use is an error before a long import. They refuse
         // connections until the head is readable.
-        let sockets = Sockets::bind(&config)?;
+        let sockets = Sockets::bind(&config, inherited)?;
         let (failed, failure) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = mpsc::sync_channel(1);
@@ -83,8 +103,8 @@ impl Service {
             head,
             started,
             failure,
-            stop: Some(stop),
-            thread: Some(thread),
+            stop: Mutex::new(Some(stop)),
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -126,6 +146,12 @@ impl Service {
         self.started.chain.as_ref()
     }
 
+    /// Watches whether all workers still run.
+    #[must_use]
+    pub fn liveness(&self) -> LivenessWatch {
+        self.started.liveness.clone().watch()
+    }
+
     /// The folder in which tenants and keys are kept; `None` if they are kept in memory.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
@@ -141,7 +167,9 @@ impl Service {
     /// Replaces the keys that the configuration names. Sessions with a key that stays go on; those
     /// with a key that goes are closed within a second.
     pub async fn replace_keys(&self, config: &Config) {
-        let keys = configured_keys(config);
+        let mut config = config.clone();
+        config.listens_on(self.started.addresses.public);
+        let keys = configured_keys(&config);
         // This fails if the service is stopping.
         let _ = self.started.tenants.send(ReplaceConfigured(keys)).await;
     }
@@ -156,22 +184,25 @@ impl Service {
             .unwrap_or_else(|| "the service stopped".to_owned())
     }
 
-    /// Stops the service: no new requests are accepted, those in progress may finish within the
-    /// grace period, then all threads end.
-    pub async fn stop(mut self) {
+    /// Stops the service: it is not ready any more, and goes on for the configured delay. Then no
+    /// new connections are accepted, requests in progress may finish within the grace period, and
+    /// all threads end.
+    pub async fn stop(&self) {
         if let Some(done) = self.send_stop(true) {
             // This fails if the service has already stopped.
             let _ = done.await;
         }
-        if let Some(thread) = self.thread.take() {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
             // A panic of the thread has been reported as a failure.
             let _ = thread.join();
         }
     }
 
-    fn send_stop(&mut self, graceful: bool) -> Option<oneshot::Receiver<()>> {
+    fn send_stop(&self, graceful: bool) -> Option<oneshot::Receiver<()>> {
         let (done, finished) = oneshot::channel();
-        self.stop.take()?.send(Stop { graceful, done }).ok()?;
+        let stop = self.stop.lock().take()?;
+        stop.send(Stop { graceful, done }).ok()?;
         Some(finished)
     }
 }

@@ -18,6 +18,7 @@
 //! | [`read`] | actors that answer one kind of query each, from the snapshot that the request took | `crate::source`, `crate::head_tracker`, `serde_json` |
 //! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `crate::`, `tokio`, `actix` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
+//! | [`shutdown_state`] | how far the service has shut down | `crate::`, `tokio`, `actix` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
 //! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`share`] | a tenant as the queues know it: which one, and its weight | `crate::`, `tokio`, `actix`, `serde_json` |
@@ -34,6 +35,7 @@ pub mod messages;
 pub mod read;
 pub mod readiness;
 pub mod share;
+pub mod shutdown_state;
 pub mod source;
 #[cfg(all(test, feature = "all-tests"))]
 mod test_chain;

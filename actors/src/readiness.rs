@@ -1,10 +1,7 @@
 //! Whether the service is ready to serve.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -13,6 +10,7 @@ use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
 use crate::{
     freshness::Freshness,
     head::Head,
+    shutdown_state::ShutdownState,
     upstream::{HeadAgreement, Standing},
 };
 
@@ -28,15 +26,15 @@ pub struct Readiness {
     /// Whether headers have to obey the rules of their fork. Sources other than upstreams check
     /// every header.
     pub has_header_rules: bool,
-    /// Set while the service stops.
-    pub draining: Arc<AtomicBool>,
+    /// How far the service has shut down.
+    pub shutdown: Arc<ShutdownState>,
 }
 
 /// One reason why the service is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
-    /// The service is stopping.
-    Draining,
+    /// The service shuts down.
+    ShuttingDown,
     /// The head stands, because no quorum of the upstreams agrees on one that may be served.
     HeadStands(HeadAgreement),
     /// No block is readable.
@@ -97,8 +95,8 @@ impl Readiness {
     #[must_use]
     pub fn report(&self) -> ReadinessReport {
         let mut reasons = Vec::new();
-        if self.draining.load(Ordering::Relaxed) {
-            reasons.push(Unready::Draining);
+        if self.shutdown.has_begun() {
+            reasons.push(Unready::ShuttingDown);
         }
         let agreement = self.upstreams.as_ref().map(|standing| standing.agreement());
         if let Some(agreement) = agreement.filter(|agreement| !agreement.is_reached()) {

@@ -60,7 +60,7 @@ fn store_fact(failure: &str) -> String {
 /// Why the service is not ready, as a sentence that needs no escaping in JSON.
 pub(super) fn reason(unready: Unready) -> Cow<'static, str> {
     Cow::Borrowed(match unready {
-        Unready::Draining => "the service is going away",
+        Unready::ShuttingDown => "the service is going away",
         Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),
         Unready::NoBlock => "there is no block yet",
         Unready::WindowNotFilled => "the window is not filled yet",

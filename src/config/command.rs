@@ -8,6 +8,7 @@ use super::{
     export::Export,
     resolved::Resolved,
     usage::{command_named, usage_message},
+    written::{self, Init},
 };
 use crate::commands::AdminCommand;
 
@@ -20,9 +21,11 @@ pub enum Command {
     Check(Resolved),
     /// Write the dev chain as files and stop.
     Export(Export),
+    /// Write a configuration file and stop.
+    Init(Init),
     /// Do what an administrator asks for and stop.
     Administer(Box<AdminCommand>),
-    /// Print this text (help, version) and stop.
+    /// Print this text (help, version, completions, the man page) and stop.
     Print(String),
 }
 
@@ -63,6 +66,9 @@ impl Command {
         match matches.subcommand() {
             Some(("export", matches)) => Export::read(matches).map(Self::Export),
             Some(("check", matches)) => Resolved::new(matches, environment).map(Self::Check),
+            Some(("init", matches)) => Ok(Self::Init(written::init(matches))),
+            Some(("completions", matches)) => Ok(Self::Print(written::completions(matches))),
+            Some(("man", _)) => Ok(Self::Print(written::man())),
             Some((name, matches)) => {
                 let read = AdminCommand::read(name, matches, environment);
                 let read = read.map_err(|message| CommandError::Usage {

@@ -1,6 +1,7 @@
 //! The command line as clap knows it, made from the table of options.
 
 use clap::{Arg, ArgAction, Command, builder::ValueParser};
+use clap_complete::Shell;
 
 use super::{OPTIONS, OptionSpec, export::EXPORT_OPTIONS};
 use crate::commands;
@@ -10,7 +11,7 @@ pub(super) fn command_line() -> Command {
     let serve = with_options(Command::new("nearhead"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
-        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
+        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead init [FILE]\n       nearhead completions SHELL\n       nearhead man\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
         .after_help(
             "Every option can also be set as NEARHEAD_<NAME> in the environment, or as a key in the file that --config \
              names. The command line overrides the environment, and the environment overrides the file.",
@@ -22,6 +23,7 @@ pub(super) fn command_line() -> Command {
     serve
         .subcommand(check)
         .subcommand(export_command())
+        .subcommands(commands_that_write())
         .subcommands(commands::command_lines())
 }
 
@@ -78,4 +80,27 @@ fn export_command() -> Command {
         .arg(file("chain", "Where to write chain.rlp"))
         .arg(blocks)
         .args(OPTIONS.iter().filter(|option| EXPORT_OPTIONS.contains(&option.name)).map(flag))
+}
+
+/// The commands that write something.
+fn commands_that_write() -> [Command; 3] {
+    let file = Arg::new("file")
+        .value_name("FILE")
+        .value_parser(ValueParser::path_buf())
+        .default_value("nearhead.toml")
+        .help("Where to write it; a file that exists stays as it is");
+    let shell = Arg::new("shell")
+        .value_name("SHELL")
+        .value_parser(clap::value_parser!(Shell))
+        .required(true)
+        .help("The shell to complete for");
+    [
+        Command::new("init")
+            .about("Write a configuration file with every option, its default and what it is for")
+            .arg(file),
+        Command::new("completions")
+            .about("Print completions of the command line for a shell")
+            .arg(shell),
+        Command::new("man").about("Print the man page, as roff"),
+    ]
 }

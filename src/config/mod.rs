@@ -10,6 +10,7 @@
 //! | `mod.rs` | the table, and what values have to be together |
 //! | `command`, `command_line`, `export` | the commands; as clap knows them; `nearhead export` |
 //! | `command_error`, `usage` | why a command cannot be resolved; clap's messages in one line |
+//! | `written` | a configuration file, completions and a man page, written from the table |
 //! | `resolved`, `given`, `config_file` | the configuration, each value from flag, environment or file |
 //! | `value`, `api_key`, `public_url` | types of values, and those with rules of their own |
 //! | `parse`, `show` | values from text, and as text |
@@ -27,6 +28,7 @@ mod resolved;
 mod show;
 mod usage;
 mod value;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -51,12 +53,13 @@ pub use self::{
     export::Export,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
+    written::Init,
 };
 use self::{
     api_key::api_keys,
     parse::{
         NODES_MAX, allowed_hosts, cap, data_root, duration, forwarded, head_age_max, header_name,
-        log_filter, nodes, parsed, path, trusted_blocks, trusted_proxies, whole,
+        log_filter, nodes, parsed, path, trusted_blocks, trusted_proxies, whole, whole_seconds,
     },
     public_url::public_url,
     show::Show,
@@ -326,10 +329,14 @@ options! {
     /// a dev chain with block time 0 are never stale
     "head-age-max" head_age_max: HeadAgeMax = HeadAgeMax::Auto,
         "TIME", "auto, off or a time from 1s to 24h, such as 90s or 5m", head_age_max;
-    /// How long requests in progress may take to finish when the process stops
+    /// How long the service serves after SIGTERM or SIGINT while /ready is 503, before it stops: as
+    /// long as a load balancer takes to notice
+    "shutdown-delay" shutdown_delay: Duration = Duration::ZERO,
+        "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m", whole_seconds;
+    /// How long requests in progress, and sessions, may take to finish when the process stops
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m",
-        |text| duration(text, Duration::ZERO, Duration::from_secs(3600)).filter(|time| time.subsec_nanos() == 0);
+        whole_seconds;
 "Access":
     /// A key that clients may use, with the name of its tenant. May be given several times.
     /// Separate several with commas in the environment; use a list in the file. Source dev on a
@@ -498,6 +505,15 @@ impl Config {
             self.api_keys.push(ApiKey::default_dev());
         }
         Ok(self)
+    }
+
+    /// Sets the address of the public listener. The default key for this machine goes if others
+    /// reach that address.
+    pub(crate) fn listens_on(&mut self, address: SocketAddr) {
+        self.listen = address;
+        if !address.ip().is_loopback() {
+            self.api_keys.retain(|key| !key.is_default());
+        }
     }
 
     /// Checks the options of source node together.

@@ -154,6 +154,12 @@ pub(super) fn duration(texts: &[String], min: Duration, max: Duration) -> Option
     (min..=max).contains(&time).then_some(time)
 }
 
+/// A time of whole seconds, up to an hour.
+pub(super) fn whole_seconds(texts: &[String]) -> Option<Duration> {
+    let time = duration(texts, Duration::ZERO, Duration::from_secs(3_600))?;
+    (time.subsec_nanos() == 0).then_some(time)
+}
+
 /// `auto`, `off` or a time.
 pub(super) fn head_age_max(texts: &[String]) -> Option<HeadAgeMax> {
     let (min, max) = (Duration::from_secs(1), Duration::from_secs(24 * 3_600));

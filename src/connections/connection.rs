@@ -24,6 +24,7 @@ use super::{
     clock::Tick,
     evictions::{Evictable, Eviction, Evictions},
     held_reply::HeldReply,
+    new_connections::NewConnection,
     slot::Slot,
 };
 use crate::{access::LastKey, limits::HALF_CLOSED_GRACE};
@@ -37,7 +38,8 @@ pub(crate) struct Connection {
     pub(super) phase: Cell<Phase>,
     /// When the phase began, or last made progress.
     pub(super) since: Cell<Tick>,
-    pub(super) is_watched: Cell<bool>,
+    /// Until its first request comes; then the connection is watched.
+    pub(super) new_connection: RefCell<Option<NewConnection>>,
     pub(super) slot: Slot<Weak<Self>>,
     evictions: Rc<Evictions>,
     /// The reply whose last bytes may not be sent yet.
@@ -63,16 +65,22 @@ impl Connection {
     /// A connection that has no slot.
     #[cfg(test)]
     pub(crate) fn of(socket: RawFd) -> Self {
-        Self::new(socket, Slot::none(), Rc::default())
+        let new_connection = Rc::<super::NewConnections>::default().add();
+        Self::new(socket, Slot::none(), new_connection, Rc::default())
     }
 
     /// A connection with this slot.
-    pub(super) fn new(socket: RawFd, slot: Slot<Weak<Self>>, evictions: Rc<Evictions>) -> Self {
+    pub(super) fn new(
+        socket: RawFd,
+        slot: Slot<Weak<Self>>,
+        new_connection: NewConnection,
+        evictions: Rc<Evictions>,
+    ) -> Self {
         Self {
             socket,
             phase: Cell::new(Phase::Idle),
             since: Cell::new(0),
-            is_watched: Cell::new(false),
+            new_connection: RefCell::new(Some(new_connection)),
             slot,
             evictions,
             unsent: RefCell::default(),

@@ -10,6 +10,8 @@
 //! | `strangers` | connections without an accepted key, in the order in which they are evicted |
 //! | `holders` | connections with an accepted key, and which of them is evicted if no stranger can be |
 //! | `owners` | which tenants have connections on any worker of a listener |
+//! | `new_connections` | connections on which no request has come yet |
+//! | `liveness` | whether all workers still run |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
 //! | `held_reply` | the memory of a reply until its client has taken it |
@@ -24,6 +26,8 @@ pub(crate) mod descriptors;
 mod evictions;
 mod held_reply;
 mod holders;
+mod liveness;
+mod new_connections;
 mod owners;
 mod slot;
 mod slots;
@@ -36,6 +40,9 @@ pub(crate) use body_budget::{BodyBudget, Charge};
 pub(crate) use clock::{Tick, every, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
 pub(crate) use held_reply::HeldReply;
+pub(crate) use liveness::Liveness;
+pub use liveness::LivenessWatch;
+pub(crate) use new_connections::NewConnections;
 pub(crate) use slots::SlotLimits;
 pub(crate) use watch::{Answering, SharedWatch, Watch, WatchLimits};
 

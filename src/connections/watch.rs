@@ -22,6 +22,8 @@ use super::{
     connection::{Connection, ConnectionHandle, Phase},
     evictions::Evictions,
     held_reply::HeldReply,
+    liveness::{Liveness, WorkerLiveness},
+    new_connections::NewConnections,
     owners::Owners,
     slot::{SharedSlots, Slot},
     slots::SlotLimits,
@@ -42,6 +44,8 @@ pub(crate) struct Watch {
     evictions: Rc<Evictions>,
     reply_turns: ReplyTurns,
     shared: SharedWatch,
+    liveness: Arc<WorkerLiveness>,
+    new_connections: Rc<NewConnections>,
     metrics: Metrics,
 }
 
@@ -51,6 +55,7 @@ pub(crate) struct SharedWatch {
     owners: Arc<Owners>,
     /// The calls of contracts that wait for a thread: all workers have the same threads.
     calls_waiting: Arc<FirstTurns>,
+    liveness: Liveness,
 }
 
 /// What a watch allows.
@@ -74,11 +79,19 @@ pub(crate) struct Answering {
 }
 
 impl SharedWatch {
-    /// For workers that these calls keep waiting.
-    pub(crate) fn of_calls(calls_waiting: Arc<FirstTurns>) -> Self {
+    /// For workers whose liveness is watched.
+    pub(crate) fn with_liveness(liveness: &Liveness) -> Self {
         Self {
-            owners: Arc::default(),
+            liveness: liveness.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The same, for workers that these calls keep waiting.
+    pub(crate) fn with_calls(self, calls_waiting: Arc<FirstTurns>) -> Self {
+        Self {
             calls_waiting,
+            ..self
         }
     }
 }
@@ -113,7 +126,9 @@ impl Watch {
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
             evictions,
             reply_turns: ReplyTurns::default(),
+            liveness: shared.liveness.add(),
             shared,
+            new_connections: Rc::default(),
             metrics: metrics.clone(),
         }
     }
@@ -134,6 +149,7 @@ impl Watch {
         let SharedWatch {
             owners,
             calls_waiting,
+            ..
         } = &self.shared;
         replies.max(seen(owners.are_one(), calls_waiting.waited(now)))
     }
@@ -153,7 +169,8 @@ impl Watch {
         evict(&self.slots.make_room(network, now, idle_since));
         let slot = Slot::of(&self.slots);
         let evictions = Rc::clone(&self.evictions);
-        let connection = Rc::new(Connection::new(stream.as_raw_fd(), slot, evictions));
+        let (socket, new_connection) = (stream.as_raw_fd(), self.new_connections.add());
+        let connection = Rc::new(Connection::new(socket, slot, new_connection, evictions));
         let stranger = Rc::downgrade(&connection);
         connection.slot.take(stranger, network, now);
         connection
@@ -161,7 +178,7 @@ impl Watch {
 
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
-        if !connection.is_watched.replace(true) {
+        if connection.new_connection.take().is_some() {
             self.connections
                 .borrow_mut()
                 .push(Rc::downgrade(connection));
@@ -179,8 +196,14 @@ impl Watch {
         connection.since.set(self.now.get());
     }
 
+    /// The connections on which no request has come yet.
+    pub(crate) const fn new_connections(&self) -> &Rc<NewConnections> {
+        &self.new_connections
+    }
+
     /// Called once a second: cuts connections that are overdue, and forgets those that are gone.
     fn tick(&self) {
+        self.liveness.tick();
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
         evict(&self.slots.evict_overdue(now, idle_since));

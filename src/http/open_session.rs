@@ -1,6 +1,6 @@
 //! Opens a WebSocket session.
 
-use std::{rc::Rc, sync::atomic::Ordering, time::SystemTime};
+use std::{rc::Rc, time::SystemTime};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -69,7 +69,7 @@ impl WorkerState {
             .server
             .session_caps
             .take(&admitted.key.tenant)
-            .filter(|_| !self.server.readiness.draining.load(Ordering::Relaxed));
+            .filter(|_| self.server.readiness.shutdown.sessions_end().is_none());
         let Some(permit) = permit else {
             // What it took is not given back, so that handshakes without end are limited as well.
             let (error, units) = (RpcError::Unavailable, MINIMUM_UNITS);

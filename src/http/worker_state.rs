@@ -41,7 +41,7 @@ impl WorkerState {
             sessions: Sessions::start(
                 server.settings.session_bytes,
                 server.settings.body_timeout,
-                Arc::clone(&server.readiness.draining),
+                Arc::clone(&server.readiness.shutdown),
                 server.access.clone(),
                 server.metrics.clone(),
                 usage,

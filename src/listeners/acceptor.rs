@@ -11,8 +11,12 @@
 //! To read a request and refuse it costs about as much as a cheap answer. So with ten times the
 //! load, a server that reads everything has no time left to answer anything. What the kernel
 //! refuses costs the server next to nothing, and tells the client at once.
+//!
+//! A socket that is inherited stays open for the next process. Its queue is refused connection by
+//! connection.
 
 use std::{
+    convert::Infallible,
     future,
     io::{self, ErrorKind},
     net::{Shutdown, TcpListener, TcpStream},
@@ -47,6 +51,8 @@ pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     /// Connections that may wait in the kernel's queue.
     pub(super) backlog: i32,
+    /// Whether the next process will accept connections from it: its queue is never closed.
+    pub(super) is_inherited: bool,
     pub(super) workers: Workers,
     pub(super) metrics: ListenerMetrics,
 }
@@ -159,7 +165,7 @@ impl Acceptor {
         let mut count = INTAKE_MAX;
         loop {
             let began = Instant::now();
-            let most = self.workers.would_take().await;
+            let most = self.refusing(self.workers.would_take()).await;
             match self.trial(count.min(most)).await {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -175,6 +181,35 @@ impl Acceptor {
             };
         }
         self.metrics.refusing.set(0);
+    }
+
+    /// Waits for this, and refuses those who connect meanwhile where the kernel does not.
+    async fn refusing<T>(&self, awaited: impl Future<Output = T>) -> T {
+        let refused = async {
+            if !self.is_inherited {
+                return future::pending::<Infallible>().await;
+            }
+            loop {
+                let Err(error) = self.refuse_queue().await;
+                tracing::error!(%error, "connections cannot be refused");
+                time::sleep(ACCEPT_ERROR_PAUSE).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            value = awaited => value,
+            never = refused => match never {},
+        }
+    }
+
+    /// Refuses everybody in the kernel's queue; never ends without an error.
+    async fn refuse_queue(&self) -> io::Result<Infallible> {
+        let mut queue = self.queue()?;
+        loop {
+            if let Some(stream) = queue.next().await? {
+                worker::refuse(stream);
+            }
+        }
     }
 
     /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether the overload is over: there
@@ -217,6 +252,9 @@ impl Acceptor {
 
     /// Closes the kernel's queue: those in it, and those who would get into it, are refused.
     fn refuse(&self) {
+        if self.is_inherited {
+            return;
+        }
         let socket = SockRef::from(&self.listener);
         // Nobody else may listen on the address meanwhile.
         let closed = socket.shutdown(Shutdown::Both);
@@ -227,6 +265,9 @@ impl Acceptor {
 
     /// Opens the kernel's queue again.
     fn listen(&self) -> io::Result<()> {
+        if self.is_inherited {
+            return Ok(());
+        }
         let socket = SockRef::from(&self.listener);
         // As before: the connections that were accepted use the address.
         socket.set_reuse_address(true)?;

@@ -25,13 +25,13 @@ use actix_web::{
 };
 use nearhead_actors::thread_priority;
 use nearhead_tenants::allowlists::Network;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{
     acceptor::{Acceptor, Workers},
     load::{Load, Loads},
-    stopping::{Stop, Stopping},
-    worker::{self, Waited, WorkerParts},
+    stopping::Stop,
+    worker::{self, WorkerConnections, WorkerParts},
 };
 use crate::{
     access::network_of,
@@ -122,7 +122,8 @@ impl HttpServer {
         }
     }
 
-    /// Starts a server on a socket that listens. `routes` adds the routes to the application of a
+    /// Starts a server on a socket that listens, and that the next process may have if it is
+    /// inherited. `routes` adds the routes to the application of a
     /// worker, whose connections the watch watches. `failed` is called with the reason if the
     /// server cannot serve.
     ///
@@ -132,6 +133,7 @@ impl HttpServer {
         self,
         listener: TcpListener,
         backlog: i32,
+        is_inherited: bool,
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>) + Clone + Send + 'static,
         failed: impl FnOnce(String) + Clone + Send + 'static,
     ) -> io::Result<Stop> {
@@ -148,14 +150,15 @@ impl HttpServer {
                 stopping: stopping.clone(),
                 ended: ended.clone(),
             };
-            let (this, routes, stopping) = (self.clone(), routes.clone(), stopping.clone());
-            let factory = move || this.service(routes, stopping);
+            let (this, routes) = (self.clone(), routes.clone());
+            let factory = move || this.service(routes);
             worker::start(factory, parts, failed.clone())
         };
         let workers: io::Result<Vec<_>> = loads.iter().map(worker).collect();
         let acceptor = Acceptor {
             listener,
             backlog,
+            is_inherited,
             workers: Workers {
                 handles: workers?,
                 loads: loads.clone(),
@@ -168,18 +171,22 @@ impl HttpServer {
         Ok(stop)
     }
 
-    /// The service of a worker, on the current thread, and how long its work waits.
+    /// The service of a worker, on the current thread.
     fn service(
         self,
         routes: impl Fn(&mut ServiceConfig, &Rc<Watch>),
-        stopping: Stopping,
     ) -> (
         impl ServiceFactory<TcpStream, Config = (), Service: 'static>,
-        Waited,
+        WorkerConnections,
     ) {
         let watch = self.watch();
         let watched = Rc::clone(&watch);
-        let waited = Rc::new(move || watched.work_waited());
+        let (ending, end) = watch::channel(false);
+        let connections = WorkerConnections {
+            waited: Rc::new(move || watched.work_waited()),
+            new_connections: Rc::clone(watch.new_connections()),
+            ending,
+        };
         let app = App::new().configure(|config| routes(config, &watch));
         let app = app
             .into_factory()
@@ -187,8 +194,8 @@ impl HttpServer {
         let metrics = self.metrics.clone();
         let service = HttpService::build()
             .graceful_shutdown_signal(move || {
-                let mut stopping = stopping.clone();
-                async move { _ = stopping.wait().await }
+                let mut end = end.clone();
+                async move { _ = end.wait_for(|is_ending| *is_ending).await }
             })
             .keep_alive(self.keep_alive)
             .client_request_timeout(self.header_timeout)
@@ -200,7 +207,7 @@ impl HttpServer {
             .finish(map_config(app, |()| AppConfig::default()))
             .tcp()
             .map_err(move |error| ended(&error, &metrics));
-        (service, waited)
+        (service, connections)
     }
 
     /// The watch over the connections of a worker, on the current thread.

@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    future, io,
+    future, io, mem,
     net::TcpStream as StdStream,
     rc::Rc,
     sync::Arc,
@@ -19,7 +19,7 @@ use tokio::{
     sync::{
         Notify,
         mpsc::{self, error::TrySendError},
-        oneshot,
+        oneshot, watch,
     },
     task, time,
 };
@@ -29,9 +29,10 @@ use super::{
     load::{Load, Loads, Room},
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
+use crate::connections::NewConnections;
 use crate::limits::{
-    BUSY_CONNECTIONS_MIN, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_TIME_MAX, WATCHED_EVERY,
-    WATCHED_TIME,
+    BUSY_CONNECTIONS_MIN, FIRST_REQUEST_GRACE, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_TIME_MAX,
+    WATCHED_EVERY, WATCHED_TIME,
 };
 
 /// What the acceptor knows of a worker.
@@ -65,6 +66,15 @@ pub(super) struct WorkerParts {
 /// How long the work that a worker begins now has waited, besides for its turn in the event loop.
 pub(super) type Waited = Rc<dyn Fn() -> Duration>;
 
+/// What a worker does with its connections, besides serving them.
+pub(super) struct WorkerConnections {
+    pub(super) waited: Waited,
+    /// Those on which no request has come yet.
+    pub(super) new_connections: Rc<NewConnections>,
+    /// Told once all end: after the request in progress, or at once.
+    pub(super) ending: watch::Sender<bool>,
+}
+
 /// How a worker finds out whether it keeps up with its work.
 #[derive(Clone)]
 struct Probe(Waited);
@@ -72,6 +82,8 @@ struct Probe(Waited);
 /// Connections for a worker.
 struct Incoming {
     connections: mpsc::Receiver<StdStream>,
+    /// Those that it has taken, and does not serve yet.
+    taken: Vec<StdStream>,
     load: Load,
     loads: Loads,
     took: Arc<Notify>,
@@ -121,7 +133,7 @@ pub(super) async fn would_take(questions: Questions) -> usize {
 /// # Errors
 /// The system has no thread left.
 pub(super) fn start<F>(
-    factory: impl FnOnce() -> (F, Waited) + Send + 'static,
+    factory: impl FnOnce() -> (F, WorkerConnections) + Send + 'static,
     parts: WorkerParts,
     failed: impl FnOnce(String) + Send + 'static,
 ) -> io::Result<WorkerHandle>
@@ -134,6 +146,7 @@ where
     let load = parts.load.clone();
     let incoming = Incoming {
         connections: receiver,
+        taken: Vec::new(),
         load: load.clone(),
         loads: parts.loads.clone(),
         took: Arc::clone(&parts.took),
@@ -143,10 +156,10 @@ where
         thread_priority::be_prompt();
         let unexpected = EndsUnexpectedly::new("a worker", failed);
         rt::spawn(async move {
-            let (factory, waited) = factory();
+            let (factory, connections) = factory();
             match factory.new_service(()).await {
                 Ok(service) => {
-                    let probe = Probe(waited);
+                    let probe = Probe(Rc::clone(&connections.waited));
                     let open = Rc::new(Open::default());
                     rt::spawn(answer(
                         asked,
@@ -154,7 +167,7 @@ where
                         Rc::clone(&open),
                         probe.clone(),
                     ));
-                    serve(service, incoming, open, parts, probe).await;
+                    serve(service, incoming, open, parts, (probe, connections)).await;
                     unexpected.allow();
                 }
                 Err(_) => drop(unexpected),
@@ -183,7 +196,7 @@ async fn serve<S>(
     mut incoming: Incoming,
     open: Rc<Open>,
     parts: WorkerParts,
-    probe: Probe,
+    (probe, connections): (Probe, WorkerConnections),
 ) where
     S: Service<TcpStream> + 'static,
 {
@@ -194,6 +207,18 @@ async fn serve<S>(
         ..
     } = parts;
     let mut intake = Intake::new();
+    let begin = |stream: StdStream| {
+        // The system has no memory for its events: nobody can be told over it.
+        let Ok(stream) = TcpStream::from_std(stream) else {
+            return;
+        };
+        let answering = service.call(stream);
+        let guard = open.add();
+        rt::spawn(async move {
+            let _ = answering.await;
+            drop(guard);
+        });
+    };
     let grace = loop {
         let taken = tokio::select! {
             biased;
@@ -204,22 +229,23 @@ async fn serve<S>(
         let Some(taken) = taken else {
             break stopping.wait().await;
         };
-        for stream in taken {
-            // The system has no memory for its events: nobody can be told over it.
-            let Ok(stream) = TcpStream::from_std(stream) else {
-                continue;
-            };
-            let answering = service.call(stream);
-            let guard = open.add();
-            rt::spawn(async move {
-                let _ = answering.await;
-                drop(guard);
-            });
-        }
+        taken.into_iter().for_each(&begin);
     };
-    // Who waits has sent nothing that anybody read.
+    let ends = Instant::now() + grace;
+    // The clients of these believe that they are connected. They get an answer to one request.
+    let new_connections = async {
+        incoming.taken.drain(..).for_each(&begin);
+        while let Some(stream) = incoming.connections.recv().await {
+            begin(stream);
+        }
+        // So that each is counted: its first poll tells that it is there.
+        task::yield_now().await;
+        connections.new_connections.none_left().await;
+    };
+    let _ = time::timeout(FIRST_REQUEST_GRACE.min(grace / 2), new_connections).await;
     drop(incoming);
-    let _ = time::timeout(grace, open.fewer_than(1)).await;
+    connections.ending.send_replace(true);
+    let _ = time::timeout_at(ends.into(), open.fewer_than(1)).await;
 }
 
 /// Tells the acceptor how many connections the worker would take, whenever it asks.
@@ -278,7 +304,7 @@ impl Incoming {
         intake: &mut Intake,
         probe: &Probe,
     ) -> Option<Vec<StdStream>> {
-        let mut taken = vec![self.connections.recv().await?];
+        self.taken.push(self.connections.recv().await?);
         if open.count.get() >= slots {
             self.load.set_no_slot();
             open.fewer_than(slots).await;
@@ -295,12 +321,12 @@ impl Incoming {
             self.took.notify_one();
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
                 // Those who come later are refused: nobody may wait for longer than they.
-                taken.drain(..).for_each(refuse);
+                self.taken.drain(..).for_each(refuse);
                 while let Ok(stream) = self.connections.try_recv() {
                     refuse(stream);
                 }
                 self.make_room(intake, open, slots);
-                taken.push(self.connections.recv().await?);
+                self.taken.push(self.connections.recv().await?);
             } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
                 // Others keep up, and nobody refuses those who wait here.
                 break 1;
@@ -309,13 +335,13 @@ impl Incoming {
                 time::sleep(WATCHED_EVERY).await;
             }
         };
-        while taken.len() < most
+        while self.taken.len() < most
             && let Ok(stream) = self.connections.try_recv()
         {
-            taken.push(stream);
+            self.taken.push(stream);
         }
         self.make_room(intake, open, slots);
-        Some(taken)
+        Some(mem::take(&mut self.taken))
     }
 
     /// Lets the acceptor give as many connections as the worker would take, one at least: that one

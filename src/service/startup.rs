@@ -3,11 +3,8 @@
 use std::{
     path::PathBuf,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, mpsc},
+    time::Duration,
 };
 
 use actix::{Addr, Arbiter};
@@ -18,21 +15,25 @@ use nearhead_actors::{
     messages::StopHead,
     read::ReadResources,
     readiness::Readiness,
+    shutdown_state::ShutdownState,
     source::{ProgressReport, TrackerHandle},
     upstream::FollowedChain,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{Instant, sleep},
+};
 
 use super::{start_error::StartError, tenant_parts::TenantParts};
 use crate::{
     access::{Access, GuessThrottle, SessionCaps},
     admin::FirstAccountToken,
     config::{Config, SourceKind},
-    connections::descriptors,
+    connections::{Liveness, descriptors},
     feed::{Feed, FeedSetup, Upstreams},
     filters::{FilterWatch, Filters},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
-    limits::CallLimits,
+    limits::{CallLimits, SESSION_CLOSE_TIME},
     listeners::{Addresses, Servers, Sockets, besides_clients},
     memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
@@ -54,6 +55,7 @@ pub(super) struct Startup {
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) addresses: Addresses,
+    pub(super) liveness: Liveness,
     /// The chain that the upstreams are to be on; `None` for sources without upstreams.
     pub(super) chain: Option<FollowedChain>,
     /// The folder in which tenants and keys are kept; `None` if they are kept in memory.
@@ -150,6 +152,7 @@ impl Startup {
         let tenants = &mut serving.tenants;
         let report = Started {
             addresses: serving.servers.addresses,
+            liveness: serving.servers.liveness.clone(),
             chain: serving.chain.take(),
             data: tenants.data.clone(),
             access: tenants.access.clone(),
@@ -162,6 +165,8 @@ impl Startup {
             arbiter,
             feed,
             serving,
+            shutdown_delay: config.shutdown_delay,
+            shutdown_grace: config.shutdown_grace,
         };
         Ok((parts, report))
     }
@@ -173,6 +178,8 @@ struct Parts {
     arbiter: Arbiter,
     feed: Feed,
     serving: Serving,
+    shutdown_delay: Duration,
+    shutdown_grace: Duration,
 }
 
 impl Parts {
@@ -182,6 +189,8 @@ impl Parts {
             arbiter,
             feed,
             serving,
+            shutdown_delay,
+            shutdown_grace,
         } = self;
         let TrackerHandle {
             address: tracker,
@@ -194,8 +203,25 @@ impl Parts {
                 None
             }
         };
-        serving.draining.store(true, Ordering::Relaxed);
         let graceful = stop.as_ref().is_some_and(|stop| stop.graceful);
+        serving.shutdown.begin();
+        if graceful && !shutdown_delay.is_zero() {
+            tracing::info!(delay = ?shutdown_delay, "not ready any more: the service stops soon");
+            tokio::select! {
+                () = sleep(shutdown_delay) => {}
+                () = tracker_end.wait() => tracing::error!("the head tracker is gone"),
+            }
+        }
+        tracing::info!(
+            "stopping: no new connections are accepted, and requests in progress may finish"
+        );
+        // The last one has a moment left to close.
+        let for_sessions = match graceful {
+            true => shutdown_grace.saturating_sub(SESSION_CLOSE_TIME),
+            false => Duration::ZERO,
+        };
+        let last = Instant::now() + for_sessions;
+        serving.shutdown.end_sessions(last.into_std());
         serving.servers.stop(graceful).await;
         feed.stop();
         // The tracker may have ended already, which would be the reason for the stop.
@@ -222,8 +248,7 @@ struct Served {
 struct Serving {
     tenants: TenantParts,
     servers: Servers,
-    /// Set once the service stops, so that probes say it.
-    draining: Arc<AtomicBool>,
+    shutdown: Arc<ShutdownState>,
     /// The chain that the upstreams are to be on; `None` for sources without upstreams.
     chain: Option<FollowedChain>,
     /// It ends with this.
@@ -248,7 +273,9 @@ impl Serving {
         } = &served;
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
-        metrics.nodes.begin(chain.as_ref().map_or(0, |chain| chain.nodes));
+        metrics
+            .nodes
+            .begin(chain.as_ref().map_or(0, |chain| chain.nodes));
         let tenants = TenantParts::start(config, chain.as_ref(), forwarding, head, metrics).await?;
         let tracker = feed.tracker.address.clone();
         let memory = MemorySource::find();
@@ -256,7 +283,7 @@ impl Serving {
         let state = server_state(config, served, tracker, upstreams, &tenants, reply_bytes);
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
-        let draining = Arc::clone(&state.readiness.draining);
+        let shutdown = Arc::clone(&state.readiness.shutdown);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.
         let servers = sockets.serve(config, &state, &admin_state, move |reason| {
@@ -265,7 +292,7 @@ impl Serving {
         Ok(Self {
             tenants,
             servers,
-            draining,
+            shutdown,
             chain,
             _memory: memory,
             _filters: filters,
@@ -306,7 +333,7 @@ fn server_state(
             freshness,
             upstreams: standing,
             has_header_rules,
-            draining: Arc::default(),
+            shutdown: Arc::default(),
         },
         tracker,
         session_caps: SessionCaps::new(most),

@@ -397,14 +397,22 @@ impl Session {
         }
     }
 
-    /// Stops reading new messages, and closes once all requests in flight are answered.
-    pub(super) fn drain(&self) {
-        if self.state.get() == SessionState::Open {
+    /// Whether nothing ends it yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.state.get() == SessionState::Open
+    }
+
+    /// Stops reading new messages, and closes once all requests in flight are answered. Returns
+    /// whether it was open.
+    pub(super) fn drain(&self) -> bool {
+        let was_open = self.is_open();
+        if was_open {
             self.state.set(SessionState::Draining);
             if self.in_flight.get() == 0 {
                 self.close(CloseReason::GOING_AWAY);
             }
         }
+        was_open
     }
 
     /// Called once a second: pings, or closes a session whose client is silent or too slow. Returns

@@ -3,12 +3,11 @@
 use std::{
     cell::{Cell, RefCell},
     rc::{Rc, Weak},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+
+use nearhead_actors::shutdown_state::ShutdownState;
 
 use super::{session::Session, shared::SessionsShared};
 use crate::{
@@ -32,8 +31,7 @@ pub(crate) struct Sessions {
 /// The sessions that the clock visits once a second.
 pub(super) struct OpenSessions {
     sessions: RefCell<Vec<Weak<Session>>>,
-    /// Set when the service stops.
-    pub(super) draining: Arc<AtomicBool>,
+    pub(super) shutdown: Arc<ShutdownState>,
     pub(super) access: Access,
     /// The version of `access` under which all sessions were checked.
     checked_version: Cell<u64>,
@@ -44,12 +42,12 @@ impl Sessions {
     pub(crate) fn start(
         budget: usize,
         message_max: Duration,
-        draining: Arc<AtomicBool>,
+        shutdown: Arc<ShutdownState>,
         access: Access,
         metrics: Metrics,
         usage: UsageMeter,
     ) -> Self {
-        let this = Self::new(budget, message_max, draining, access, metrics, usage);
+        let this = Self::new(budget, message_max, shutdown, access, metrics, usage);
         let open = Rc::clone(&this.open);
         every_second(Rc::downgrade(&this.shared), move |shared| open.tick(shared));
         let open = Rc::clone(&this.open);
@@ -62,7 +60,7 @@ impl Sessions {
     pub(super) fn new(
         budget: usize,
         message_max: Duration,
-        draining: Arc<AtomicBool>,
+        shutdown: Arc<ShutdownState>,
         access: Access,
         metrics: Metrics,
         usage: UsageMeter,
@@ -71,7 +69,7 @@ impl Sessions {
             shared: Rc::new(SessionsShared::new(budget, message_max, metrics, usage)),
             open: Rc::new(OpenSessions {
                 sessions: RefCell::default(),
-                draining,
+                shutdown,
                 checked_version: Cell::new(access.version()),
                 access,
             }),
@@ -125,15 +123,15 @@ impl OpenSessions {
             unix: SystemTime::now().into(),
         };
         let now = shared.advance();
-        let is_draining = self.draining.load(Ordering::Relaxed);
+        let mut to_drain = self.to_drain(access_now.instant);
         self.sessions.borrow_mut().retain(|session| {
             let Some(session) = session.upgrade() else {
                 return false;
             };
             session.charge_notifications(access_now);
             session.check_grant(access_now.unix);
-            if is_draining {
-                session.drain();
+            if to_drain > 0 && session.drain() {
+                to_drain -= 1;
             }
             let stays = session.tick(now);
             if !stays {
@@ -141,6 +139,18 @@ impl OpenSessions {
             }
             stays
         });
+    }
+
+    /// How many sessions to ask to end in this second, once the service goes away: an equal share
+    /// in each second that is left, so that their clients do not all connect elsewhere at once.
+    fn to_drain(&self, now: Instant) -> usize {
+        let Some(last) = self.shutdown.sessions_end() else {
+            return 0;
+        };
+        let sessions = self.sessions.borrow();
+        let sessions = sessions.iter().filter_map(Weak::upgrade);
+        let open = sessions.filter(|session| session.is_open()).count();
+        open.div_ceil(1 + last.saturating_duration_since(now).as_secs() as usize)
     }
 
     #[cfg(test)]

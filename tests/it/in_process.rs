@@ -64,7 +64,7 @@ pub(crate) fn readiness(head: Head, age_max: HeadAgeMax) -> Readiness {
         },
         upstreams: None,
         has_header_rules: true,
-        draining: Arc::default(),
+        shutdown: Arc::default(),
     }
 }
 

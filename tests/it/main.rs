@@ -30,7 +30,8 @@
 //! | `cli` | help, check, refusals, exit codes, secrecy of keys |
 //! | `commands` | `nearhead key`, `tenant` and `admin`, on a data folder and on a running service |
 //! | `setup` | the sources of the vectors, and their digests |
-//! | `shutdown` | SIGTERM with requests in flight |
+//! | `shutdown` | SIGTERM with requests in flight; service managers, and restarts on their sockets |
+//! | `deploy` | units, alerts and dashboards of deploy/, read by systemd and Prometheus |
 //! | `readme` | the README's commands, run as printed |
 //! | `metrics` | the exported metrics against docs/metrics.md |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
@@ -58,6 +59,8 @@ mod commands;
 mod conformance;
 #[cfg(feature = "all-tests")]
 mod dashboard;
+#[cfg(feature = "all-tests")]
+mod deploy;
 #[cfg(feature = "all-tests")]
 mod errors;
 mod fuzz_replay;

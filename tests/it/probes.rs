@@ -1,7 +1,7 @@
 //! /ready in every state of the service, including those too short-lived to observe in a running
 //! program.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use actix::Addr;
 use actix_web::{App, test};
@@ -29,7 +29,7 @@ async fn ready(
     head: &Head,
     tracker: &Addr<HeadTracker>,
     age_max: HeadAgeMax,
-    draining: bool,
+    shuts_down: bool,
 ) -> (u16, Value) {
     let state = ServerState {
         tracker: tracker.clone(),
@@ -46,7 +46,9 @@ async fn ready(
         settings: ServerSettings::default(),
         readiness: readiness(head.clone(), age_max),
     };
-    state.readiness.draining.store(draining, Ordering::Relaxed);
+    if shuts_down {
+        state.readiness.shutdown.begin();
+    }
     let app = App::new().configure(|routes| admin::configure(&state, None, routes));
     let app = test::init_service(app).await;
     let request = test::TestRequest::get().uri("/ready").to_request();
@@ -71,7 +73,7 @@ async fn readiness_names_what_is_missing() {
         "the head is stale",
         "the service is going away",
     );
-    for (head, age_max, draining, missing) in [
+    for (head, age_max, shuts_down, missing) in [
         (some, always, false, &[][..]),
         (some, long, false, &[]),
         (some, auto, false, &[]),
@@ -83,8 +85,8 @@ async fn readiness_names_what_is_missing() {
     ] {
         let status = if missing.is_empty() { 200 } else { 503 };
         check(
-            &format!("{age_max:?}, draining: {draining}"),
-            &ready(head, &system.tracker, age_max, draining).await,
+            &format!("{age_max:?}, shuts down: {shuts_down}"),
+            &ready(head, &system.tracker, age_max, shuts_down).await,
             &(status, json!(missing)),
         );
     }

@@ -53,6 +53,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("session-bytes", "524288", "524288"),
     ("reply-bytes", "1048576", "1048576"),
     ("head-age-max", "2m", "120s"),
+    ("shutdown-delay", "0", "0s"),
     ("shutdown-grace", "0", "0s"),
     ("api-key", "alice=secret", "1 hidden (alice)"),
     (

@@ -85,7 +85,12 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
         let budget = ReplyBudget::new(100);
         let evictions = Evictions::start();
         let slot = Slot::none();
-        let connection = Rc::new(Connection::new(server.as_raw_fd(), slot, evictions.clone()));
+        let connection = Rc::new(Connection::new(
+            server.as_raw_fd(),
+            slot,
+            Rc::<crate::connections::NewConnections>::default().add(),
+            evictions.clone(),
+        ));
         let metrics = Metrics::new([]).unwrap();
         let limits = WatchLimits {
             idle_max: Duration::from_secs(60),
@@ -278,7 +283,7 @@ async fn calls_of_one_tenant_among_others_of_any_worker_wait_unseen() {
         strangers_per_network: 100,
     };
     let calls = Arc::<FirstTurns>::default();
-    let shared = SharedWatch::of_calls(Arc::clone(&calls));
+    let shared = SharedWatch::default().with_calls(Arc::clone(&calls));
     let watches = [(); 2].map(|()| sharing_watch_of(slots, &shared).0);
     let waits = || {
         watches

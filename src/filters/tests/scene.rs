@@ -71,7 +71,7 @@ impl Scene {
                 },
                 upstreams: None,
                 has_header_rules: false,
-                draining: Arc::default(),
+                shutdown: Arc::default(),
             },
             worker: worker(1 << 30),
             filters: Filters::new(metrics.clone()),

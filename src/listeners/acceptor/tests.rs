@@ -26,6 +26,8 @@ use crate::{
 
 /// An acceptor, and its workers as it sees them.
 struct Scene {
+    /// The socket that it accepts from.
+    socket: TcpListener,
     address: SocketAddr,
     metrics: ListenerMetrics,
     queues: Vec<Receiver<TcpStream>>,
@@ -55,7 +57,7 @@ async fn answer(
 
 impl Scene {
     /// Workers that have room for so many connections.
-    fn new(workers: usize, room: usize) -> Self {
+    fn new(workers: usize, room: usize, is_inherited: bool) -> Self {
         let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         listener.listen(64).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -80,9 +82,11 @@ impl Scene {
             });
         }
         let metrics = Metrics::new([]).unwrap().of_listener(ListenerKind::Public);
+        let socket = listener.try_clone().unwrap();
         let acceptor = Acceptor {
             listener,
             backlog: 64,
+            is_inherited,
             workers: Workers {
                 handles,
                 loads: loads.clone(),
@@ -93,6 +97,7 @@ impl Scene {
         };
         task::spawn_local(acceptor.run());
         Self {
+            socket,
             address,
             metrics,
             queues,
@@ -129,7 +134,7 @@ impl Scene {
 
 async fn scene(workers: usize, room: usize, act: impl AsyncFnOnce(Scene)) {
     LocalSet::new()
-        .run_until(async { act(Scene::new(workers, room)).await })
+        .run_until(async { act(Scene::new(workers, room, false)).await })
         .await;
 }
 
@@ -215,6 +220,39 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
         assert_eq!(scene.take(1).await, client.local_addr().unwrap());
     })
     .await;
+}
+
+/// The next process, or who opened it, has the socket as it was.
+#[tokio::test]
+async fn an_inherited_socket_stays_open_while_connections_are_refused() {
+    let act = async {
+        let mut scene = Scene::new(1, 1, true);
+        let _waiting = fill(&scene, 1).await;
+        scene.would_take.set(0);
+        scene.overload(0, OVERLOAD_PATIENCE);
+        let mut held = scene.connect();
+        scene.until_refusing(true).await;
+        for refused in [&mut held, &mut scene.connect()] {
+            refused.set_nonblocking(true).unwrap();
+            let error = loop {
+                match refused.read(&mut [0]) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        task::yield_now().await;
+                    }
+                    ended => break ended.unwrap_err(),
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            assert!(SockRef::from(&scene.socket).is_listener().unwrap());
+        }
+        scene.take(0).await;
+        scene.loads[0].set_room(1);
+        scene.would_take.set(usize::MAX);
+        scene.until_refusing(false).await;
+        let client = scene.connect();
+        assert_eq!(scene.take(0).await, client.local_addr().unwrap());
+    };
+    LocalSet::new().run_until(act).await;
 }
 
 /// After an overload, a crowd is let in by parts that grow, while the workers keep up.

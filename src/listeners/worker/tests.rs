@@ -75,9 +75,18 @@ fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> Worker
             true => 2 * TURNS_TIME_MAX,
             false => Duration::ZERO,
         });
-        (service, waited)
+        (service, connections(waited))
     };
     start(factory, parts, |reason| panic!("{reason}")).unwrap()
+}
+
+/// Of a worker whose connections have no first request.
+fn connections(waited: Waited) -> WorkerConnections {
+    WorkerConnections {
+        waited,
+        new_connections: Rc::default(),
+        ending: watch::Sender::default(),
+    }
 }
 
 /// Sends a byte, and waits until it is back.
@@ -264,8 +273,7 @@ async fn a_worker_that_panics_is_reported() {
             assert_eq!(1, 2, "a defect");
             future::ready(Ok::<(), Infallible>(()))
         });
-        let waited: Waited = Rc::new(|| Duration::ZERO);
-        (service, waited)
+        (service, connections(Rc::new(|| Duration::ZERO)))
     };
     let (failed, reason) = oneshot::channel();
     let worker = start(factory, parts, |reason| failed.send(reason).unwrap()).unwrap();

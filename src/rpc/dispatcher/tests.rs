@@ -29,7 +29,7 @@ fn dispatcher() -> Dispatcher {
             },
             upstreams: None,
             has_header_rules: false,
-            draining: Default::default(),
+            shutdown: Default::default(),
         },
         worker: Worker::start(&ReadResources::start(1, 1 << 20, None)),
         metrics: Metrics::new(crate::rpc::method_names()).unwrap(),

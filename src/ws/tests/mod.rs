@@ -13,9 +13,9 @@ use std::{
     os::fd::AsRawFd,
     pin::Pin,
     rc::Rc,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use actix_web::{dev::Payload, error::PayloadError};
@@ -43,11 +43,11 @@ const BUDGET: usize = 1 << 20;
 const MESSAGE_MAX: Duration = Duration::from_secs(30);
 
 fn sessions() -> Sessions {
-    let (draining, metrics) = (Arc::default(), Metrics::new([]).unwrap());
+    let metrics = Metrics::new([]).unwrap();
     Sessions::new(
         BUDGET,
         MESSAGE_MAX,
-        draining,
+        Arc::default(),
         Access::for_tests(1_000),
         metrics,
         UsageMeter::default(),
@@ -213,7 +213,7 @@ fn the_close_frame_is_sent_after_what_waits() {
     let sessions = sessions();
     let session = open(&sessions);
     session.answer(Json::from(vec![b'1'; 99]), None);
-    sessions.open.draining.store(true, Ordering::Relaxed);
+    sessions.open.shutdown.end_sessions(Instant::now());
     for _ in 0..5 {
         tick(&sessions, STALL_MAX);
         assert!(session.take(1).is_some());
@@ -308,12 +308,35 @@ fn what_waits_stays_within_the_budget() {
     assert!(!session.queue_notification(message(1)));
 }
 
+/// An equal share in each second that is left, so that not all clients come back at once.
+#[test]
+fn sessions_end_one_after_another() {
+    let sessions = sessions();
+    let open: Vec<_> = (0..100).map(|_| open(&sessions)).collect();
+    let closed = || open.iter().filter(|session| !session.is_open()).count();
+    sessions.open.tick(&sessions.shared);
+    assert_eq!(closed(), 0);
+    let last = Instant::now() + Duration::from_secs(9);
+    sessions.open.shutdown.end_sessions(last);
+    // Some of the nine seconds are over; the clock stands still meanwhile.
+    for (ticks, expected) in [(1, 12), (1, 22), (40, 100)] {
+        for _ in 0..ticks {
+            sessions.open.tick(&sessions.shared);
+        }
+        assert!(
+            closed() >= expected && closed() <= expected + 3,
+            "{}",
+            closed()
+        );
+    }
+}
+
 #[test]
 fn shutdown_waits_for_requests_in_flight_and_reads_no_more() {
     let sessions = sessions();
     let session = open(&sessions);
     session.begin_request();
-    sessions.open.draining.store(true, Ordering::Relaxed);
+    sessions.open.shutdown.end_sessions(Instant::now());
     tick(&sessions, 1);
     session.message_announced();
     assert!(!session.may_read() && session.takes_messages());

@@ -109,9 +109,9 @@ impl Keys {
     }
 
     fn sessions(&self) -> Sessions {
-        let (draining, metrics) = (Arc::default(), Metrics::new([]).unwrap());
+        let metrics = Metrics::new([]).unwrap();
         let (access, usage) = (self.access.clone(), UsageMeter::default());
-        Sessions::new(BUDGET, MESSAGE_MAX, draining, access, metrics, usage)
+        Sessions::new(BUDGET, MESSAGE_MAX, Arc::default(), access, metrics, usage)
     }
 }
 

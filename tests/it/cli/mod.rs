@@ -375,3 +375,37 @@ fn check_secrets_are_kept(format: &str) {
         check(&format!("{format}: a line with {secret}"), &line, &None);
     }
 }
+
+/// The configuration file, the completions and the man page.
+#[test]
+fn what_is_written_from_the_options_can_be_used() {
+    let file = scratch("cli-init").join("nearhead.toml");
+    let path = file.to_str().unwrap();
+    let (code, text) = run(&["init", path]);
+    check(&text, &code, &Some(0));
+    let (code, text) = run(&["check", "--config", path]);
+    check(&text, &code, &Some(0));
+    fs::write(&file, "workers = 3").unwrap();
+    let (code, text) = run(&["init", path]);
+    check(&text, &code, &Some(1));
+    check(
+        "what was there",
+        &fs::read_to_string(&file).unwrap().as_str(),
+        &"workers = 3",
+    );
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script) = run(&["completions", shell]);
+        check(shell, &code, &Some(0));
+        for word in ["nearhead", "logs-deadline", "tenant"] {
+            assert!(script.contains(word), "{shell} completes no {word}");
+        }
+    }
+    let (code, text) = run(&["completions", "cmd"]);
+    check(&text, &code, &Some(2));
+    let (code, page) = run(&["man"]);
+    check("man", &code, &Some(0));
+    assert!(
+        page.contains(".SH NAME") && page.contains("logs\\-deadline"),
+        "{page}"
+    );
+}

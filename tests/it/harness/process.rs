@@ -2,7 +2,8 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
+    os::fd::OwnedFd,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -86,8 +87,12 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::with_stdin(command, Stdio::null())
+    }
+
+    pub(crate) fn with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -105,6 +110,11 @@ impl Process {
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");
+    }
+
+    /// Sends SIGINT.
+    pub(crate) fn interrupt(&self) {
+        self.signal("INT");
     }
 
     /// Sends SIGHUP.
@@ -241,7 +251,33 @@ impl Server {
 
     /// Starts `command` and waits until it prints the URL that it listens on.
     pub(crate) fn listening(command: &mut Command) -> Self {
-        let process = Process::start(command);
+        Self::greeting(Process::start(command))
+    }
+
+    /// Starts `command` on a socket that listens already, and waits until it prints the URL.
+    pub(crate) fn inheriting(listener: &TcpListener, command: &Command) -> Self {
+        Self::greeting(Self::inherit(listener, command))
+    }
+
+    /// Starts `command` on a socket that listens already, as a service manager does: its descriptor
+    /// is 3.
+    pub(crate) fn inherit(listener: &TcpListener, command: &Command) -> Process {
+        // They are for the process with this id, and exec keeps it.
+        let inherit = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-c", inherit, "bash"])
+            .arg(command.get_program());
+        shell.args(command.get_args()).env_clear();
+        let variables = command.get_envs();
+        shell.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        let listener = listener.try_clone().unwrap();
+        let stdin = Stdio::from(OwnedFd::from(listener));
+        Process::with_stdin(&mut shell, stdin)
+    }
+
+    /// A process that prints the URL that it listens on.
+    fn greeting(process: Process) -> Self {
         // The last line of the greeting.
         let greeting = process.output.wait_for("the greeting", |text| {
             Some(text.split_once("\ntry ")?.0.to_owned())

@@ -14,6 +14,8 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
         &[
             "src/main.rs",
             "src/config/",
+            // A service manager names the sockets that it passes on in the environment.
+            "src/listeners/inherited.rs",
             // Separate programs, which take the names of what they measure as arguments.
             "actors/chain/benches/",
         ],

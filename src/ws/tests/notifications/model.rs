@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::Duration,
 };
 
@@ -47,7 +47,6 @@ impl World {
         let metrics = Metrics::new([]).unwrap();
         let hub = Hub::new(metrics.clone());
         hub.adopt(window.snapshot());
-        let draining = Arc::new(AtomicBool::new(false));
         let access = Access::for_tests(100);
         Self {
             hub,
@@ -57,7 +56,7 @@ impl World {
             sessions: Sessions::new(
                 budget,
                 Duration::MAX,
-                draining,
+                Arc::default(),
                 access.clone(),
                 metrics.clone(),
                 UsageMeter::default(),
