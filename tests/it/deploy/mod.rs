@@ -6,6 +6,9 @@
 //! | `alerts` | alerts and dashboards |
 //! | `prometheus` | a Prometheus that scrapes a running service |
 
+mod alerts;
+mod prometheus;
+
 use std::{fs, path::Path, process::Command};
 
 use crate::harness::{check, scratch};
