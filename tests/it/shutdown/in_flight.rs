@@ -90,3 +90,27 @@ fn a_request_that_never_ends_is_cut_after_the_grace_period() {
     let (status, output) = server.process.wait();
     check(&output, &status.code(), &Some(0));
 }
+
+/// Its client believes that it is connected. It has a second: a slow machine may miss it.
+#[test]
+fn a_new_connection_gets_an_answer_to_its_first_request() {
+    let is_answered = || {
+        let server = Server::start(&["--block-time", "0s"]);
+        let mut connection = server.connect();
+        let open = r#"nearhead_connections{key="none",listener="public"}"#;
+        wait_until("it is accepted", || server.metric(open) == 1.0);
+        stop_accepting(&server);
+        // An idle connection would have been closed before so many others are made.
+        let others = (0..40).map(|_| TcpStream::connect(server.admin.unwrap()));
+        if others.into_iter().any(|other| other.is_err()) {
+            return false;
+        }
+        let headers = ["content-type: application/json"];
+        let asked = connection.request(&headers, REQUEST.as_bytes());
+        connection.send_until_closed(&asked);
+        connection
+            .try_receive()
+            .is_some_and(|answer| answer.status == 200)
+    };
+    assert!((0..3).any(|_| is_answered()), "no connection got an answer");
+}
