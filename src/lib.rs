@@ -31,6 +31,7 @@
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
 //! | [`admin`] | what operators see and do: metrics, the details of the probes, the API of administration, pages | `crate::config`, `crate::service`, `crate::feed`, `crate::ws`, `rpc::methods` |
 //! | `memory` | what the memory of the process allows | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
+//! | `disk_watch` | how full the file system of the data folder is | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
 //! | `connections` | notices clients that leave or are too slow; decides whose connection goes when slots run out; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
@@ -41,6 +42,7 @@
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
+//! | [`doctor`] | `nearhead doctor`: what the machine and the nodes lack | `actix`, `serde_json`, `crate::http`, `crate::rpc`, `crate::service` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | `thousands` | numbers as people read them | `crate::` |
@@ -86,8 +88,10 @@ pub mod admin;
 pub mod commands;
 pub mod config;
 mod connections;
+mod disk_watch;
 #[cfg(test)]
 mod docs_tests;
+pub mod doctor;
 pub mod export;
 mod feed;
 pub mod filters;

@@ -15,6 +15,7 @@ use nearhead::{
     InheritedSockets, Service,
     commands::{self, AdminCommand},
     config::{Command, Config, Export, Init, Resolved},
+    doctor::{Verdict, examine},
     export::{self, ExportError},
     logging,
     progress::ProgressWriter,
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
             Ok(_) => print(&resolved.to_string()),
             Err(error) => fail(MISUSED, &error),
         },
+        Ok(Command::Doctor(resolved)) => doctor(&resolved.config),
         Ok(Command::Export(export)) => write_files(&export),
         Ok(Command::Init(file)) => write_new(&file),
         Ok(Command::Administer(command)) => administer(*command),
@@ -70,6 +72,22 @@ fn print(text: &str) -> ExitCode {
 fn progress() -> ProgressReport {
     let mut line = ProgressWriter::stderr(Instant::now());
     Box::new(move |progress| line.update(progress, Instant::now()))
+}
+
+/// Prints what the machine and the nodes lack.
+fn doctor(config: &Config) -> ExitCode {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let findings = match runtime {
+        Ok(runtime) => runtime.block_on(examine(config)),
+        Err(error) => return fail(FAILED, &error),
+    };
+    for finding in &findings {
+        print(&format!("{finding}\n"));
+    }
+    match findings.iter().any(|one| one.verdict() == Verdict::Bad) {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn write_files(chosen: &Export) -> ExitCode {

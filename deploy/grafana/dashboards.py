@@ -57,6 +57,7 @@ SATURATION = [
         (f"sum by (kind) (nearhead_permits_available{{{OF}}})", "{{kind}}: free"),
     ]),
     ("Memory", "bytes", [(f"nearhead_memory_bytes{{{OF}}}", "{{instance}}: {{kind}}")]),
+    ("Disk of the data folder", "bytes", [(f"nearhead_disk_bytes{{{OF}}}", "{{instance}}: {{kind}}")]),
     ("Memory of replies that are not taken yet", "bytes", [(f"nearhead_reply_bytes{{{OF}}}", "{{instance}}: {{kind}}")]),
     ("Clients that are too slow, strangers that are evicted", "short", [
         (f"sum(rate(nearhead_slow_clients_total{{{OF}}}[$range]))", "slow"),

@@ -19,6 +19,8 @@ pub enum Command {
     Serve(Resolved),
     /// Print the resolved configuration and stop.
     Check(Resolved),
+    /// Look at the machine and the nodes, say what to change, and stop.
+    Doctor(Resolved),
     /// Write the dev chain as files and stop.
     Export(Export),
     /// Write a configuration file and stop.
@@ -66,6 +68,7 @@ impl Command {
         match matches.subcommand() {
             Some(("export", matches)) => Export::read(matches).map(Self::Export),
             Some(("check", matches)) => Resolved::new(matches, environment).map(Self::Check),
+            Some(("doctor", matches)) => Resolved::new(matches, environment).map(Self::Doctor),
             Some(("init", matches)) => Ok(Self::Init(written::init(matches))),
             Some(("completions", matches)) => Ok(Self::Print(written::completions(matches))),
             Some(("man", _)) => Ok(Self::Print(written::man())),

@@ -11,7 +11,7 @@ pub(super) fn command_line() -> Command {
     let serve = with_options(Command::new("nearhead"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
-        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead init [FILE]\n       nearhead completions SHELL\n       nearhead man\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
+        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead doctor [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead init [FILE]\n       nearhead completions SHELL\n       nearhead man\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
         .after_help(
             "Every option can also be set as NEARHEAD_<NAME> in the environment, or as a key in the file that --config \
              names. The command line overrides the environment, and the environment overrides the file.",
@@ -20,8 +20,11 @@ pub(super) fn command_line() -> Command {
         .disable_help_subcommand(true);
     let check = with_options(Command::new("check"))
         .about("Validate the configuration and print each value with its origin; keys are hidden");
+    let doctor = with_options(Command::new("doctor"))
+        .about("Look at descriptors, addresses, the data folder, the clock and the nodes, and say what to change");
     serve
         .subcommand(check)
+        .subcommand(doctor)
         .subcommand(export_command())
         .subcommands(commands_that_write())
         .subcommands(commands::command_lines())

@@ -20,11 +20,24 @@ pub(crate) struct Besides {
     pub(crate) connections: usize,
 }
 
+/// How many this many connections need, besides these.
+pub(crate) fn needed(connections: usize, besides: Besides) -> u64 {
+    others(besides) + connections as u64
+}
+
+/// How many the process may open, if it raises its limit; `None` if there is no bound.
+pub(crate) fn most() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
+}
+
+fn others(besides: Besides) -> u64 {
+    OTHERS + OTHERS_PER_WORKER * besides.workers as u64 + besides.connections as u64
+}
+
 /// Raises the process's limit of open files, if it is too low for `wanted` connections besides
 /// these, and returns how many connections may then be open at once: at most `wanted`.
 pub(crate) fn allow_connections(wanted: usize, besides: Besides) -> usize {
-    let others = OTHERS + OTHERS_PER_WORKER * besides.workers as u64 + besides.connections as u64;
-    let needed = others + wanted as u64;
+    let (others, needed) = (others(besides), needed(wanted, besides));
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let mut allowed = current.unwrap_or(u64::MAX);
     if allowed < needed {

@@ -1,17 +1,20 @@
-//! Metrics of memory: of the process, and of replies that clients have not taken yet.
+//! Metrics of memory: of the process, and of replies that clients have not taken yet; and of the
+//! disk.
 
 use nearhead_actors::admission::{MemoryLevel, ReplyUse};
 use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::exporter::{Exporter, gauge, raise};
 
-/// The series of memory.
+/// The series of memory, and of the disk.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryMetrics {
     /// `nearhead_memory_bytes{kind}`.
     memory: IntGaugeVec,
     /// `nearhead_memory_level`.
     level: IntGauge,
+    /// `nearhead_disk_bytes{kind}`.
+    disk: IntGaugeVec,
     /// `nearhead_reply_bytes{kind}`.
     reply_bytes: IntGaugeVec,
     /// `nearhead_replies_held`.
@@ -33,6 +36,11 @@ impl MemoryMetrics {
             level: exporter.gauge(
                 "nearhead_memory_level",
                 "What memory allows: 0 everything, 1 no heavy queries and large replies, 2 replies of slow clients end as well",
+            )?,
+            disk: exporter.gauges(
+                "nearhead_disk_bytes",
+                "With a data folder, the size of its file system, and what the process may still write: size or free",
+                &["kind"],
             )?,
             reply_bytes: exporter.gauges(
                 "nearhead_reply_bytes",
@@ -69,6 +77,13 @@ impl MemoryMetrics {
         let evicted = |reason| self.evicted.with_label_values(&[reason]);
         raise(&evicted("room"), usage.evicted_for_room);
         raise(&evicted("memory"), usage.evicted_for_memory);
+    }
+
+    /// Reports the file system of the data folder.
+    pub(super) fn report_disk(&self, free: u64, size: u64) {
+        for (kind, bytes) in [("free", free), ("size", size)] {
+            self.disk.with_label_values(&[kind]).set(gauge(bytes));
+        }
     }
 
     /// Reports the memory of the process, and what it allows.

@@ -10,7 +10,7 @@
 //! | `nodes` | those of upstreams |
 //! | `listener` | those of the connections of one listener |
 //! | `state` | those of state from nodes |
-//! | `memory` | those of memory, also of replies that are not taken yet |
+//! | `memory` | those of memory, also of replies that are not taken yet, and of the disk |
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
 //! | `newest_page` | the newest one, which is given for some time |
@@ -378,6 +378,11 @@ impl Metrics {
     /// Reports the memory of the process, and what it allows.
     pub(crate) fn memory(&self, anonymous: u64, limit: Option<u64>, level: MemoryLevel) {
         self.memory.report(anonymous, limit, level);
+    }
+
+    /// Reports the file system of the data folder, in bytes.
+    pub(crate) fn disk(&self, free: u64, size: u64) {
+        self.memory.report_disk(free, size);
     }
 
     /// Handles of the series of one listener's connections.

@@ -30,6 +30,7 @@ use crate::{
     admin::FirstAccountToken,
     config::{Config, SourceKind},
     connections::{Liveness, descriptors},
+    disk_watch::DiskWatch,
     feed::{Feed, FeedSetup, Upstreams},
     filters::{FilterWatch, Filters},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
@@ -255,6 +256,8 @@ struct Serving {
     _memory: Rc<MemoryWatch>,
     /// It ends with this.
     _filters: Rc<FilterWatch>,
+    /// It ends with this; `None` if nothing is stored.
+    _disk: Option<Rc<DiskWatch>>,
 }
 
 impl Serving {
@@ -283,6 +286,8 @@ impl Serving {
         let state = server_state(config, served, tracker, upstreams, &tenants, reply_bytes);
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
+        let folder = tenants.data.as_deref();
+        let disk = folder.map(|folder| DiskWatch::start(folder, &state.metrics));
         let shutdown = Arc::clone(&state.readiness.shutdown);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.
@@ -296,6 +301,7 @@ impl Serving {
             chain,
             _memory: memory,
             _filters: filters,
+            _disk: disk,
         })
     }
 }

@@ -16,6 +16,7 @@
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
 //! | `priority` | lowers the priority of following below that of answering |
 //! | `tracker_window` | hands the follower's blocks to the head tracker |
+//! | [`probe`] | asks one node for what a service needs of it, for `nearhead doctor` |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
 //! | [`UpstreamSource`] | puts these parts together |
 
@@ -29,6 +30,7 @@ mod health;
 mod identity;
 mod plan;
 mod priority;
+mod probe;
 mod reporter;
 mod source;
 mod standing;
@@ -42,6 +44,7 @@ pub use forward::Forwarder;
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
+pub use probe::{NodeFacts, probe};
 pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};

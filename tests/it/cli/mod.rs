@@ -3,9 +3,9 @@
 #[cfg(feature = "all-tests")]
 mod files;
 
-use std::{fs, path::PathBuf};
+use std::{fs, net::TcpListener, path::PathBuf};
 
-use crate::harness::{Connection, Process, Server, check, json, nearhead, scratch};
+use crate::harness::{Connection, Process, Server, UnusedPort, check, json, nearhead, scratch};
 
 /// Runs the program; returns its exit code and its whole output.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
@@ -408,4 +408,40 @@ fn what_is_written_from_the_options_can_be_used() {
         page.contains(".SH NAME") && page.contains("logs\\-deadline"),
         "{page}"
     );
+}
+
+/// What is looked at, each with what to change.
+#[test]
+fn the_doctor_says_what_to_change() {
+    let (code, text) = run(&[
+        "doctor",
+        "--listen",
+        "127.0.0.1:0",
+        "--max-connections",
+        "9",
+    ]);
+    check(&text, &code, &Some(0));
+    for good in [
+        "good  descriptors:",
+        "good  --listen:",
+        "good  data folder:",
+    ] {
+        assert!(text.contains(good), "{good} is not in\n{text}");
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let nobody = UnusedPort::take();
+    let node = format!("http://{}", nobody.address());
+    let folder = ["--data-dir", "/proc/nowhere"];
+    let source = ["--source", "node", "--node", &node, "--listen", &address];
+    let (code, text) = run(&[&["doctor"], &source[..], &folder].concat());
+    check(&text, &code, &Some(1));
+    for bad in [
+        format!("BAD   --listen: {address} cannot be listened on"),
+        "BAD   data folder: /proc/nowhere cannot be written".to_owned(),
+        "BAD   quorum: 1 of 1 nodes have to agree, and 0 answer".to_owned(),
+        format!("BAD   {node}: it does not answer"),
+    ] {
+        assert!(text.contains(&bad), "{bad} is not in\n{text}");
+    }
 }

@@ -121,7 +121,7 @@ fn every_expression_yields_a_series() {
     client.call("eth_unknown", &json!([]));
     let prometheus = Prometheus::scraping(&server);
     let alerts = of_alerts(&prometheus);
-    check("alerts", &(alerts.len() >= 17), &true);
+    check("alerts", &(alerts.len() >= 18), &true);
     for expression in of_panels().iter().chain(&alerts) {
         wait_until(expression, || prometheus.series(expression) > 0);
     }

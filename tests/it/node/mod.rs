@@ -21,6 +21,7 @@
 //! | `filters` | filters over reorgs answer what geth's do |
 //! | `announcements` | lies in the heads that an upstream announces |
 //! | `data_folder` | what outlives the process: locks, other chains, damaged files |
+//! | `doctor` | what `nearhead doctor` says of nodes |
 //! | `identity` | which chain is followed: agreed on, pinned, finalized by an earlier process |
 //! | `forwarding` | transactions and other calls that are passed to nodes, and nodes that fail or lie about them |
 //! | `freshness` | a head that stands still |
@@ -43,6 +44,7 @@ mod comparison;
 mod config;
 mod conformance;
 mod data_folder;
+mod doctor;
 mod driven_geth;
 mod exceptions;
 mod failures;
