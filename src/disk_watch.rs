@@ -26,10 +26,10 @@ pub(crate) struct DiskWatch {
 
 /// The bytes of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct DiskUse {
+pub(crate) struct DiskUse {
     /// What the process may still write.
-    free: u64,
-    size: u64,
+    pub(crate) free: u64,
+    pub(crate) size: u64,
 }
 
 impl DiskWatch {
@@ -62,7 +62,8 @@ impl DiskWatch {
     }
 }
 
-fn disk_use(folder: &Path) -> io::Result<DiskUse> {
+/// Asks the file system of a folder, which may take long.
+pub(crate) fn disk_use(folder: &Path) -> io::Result<DiskUse> {
     let figures = statvfs(folder)?;
     Ok(DiskUse {
         free: figures.f_frsize.saturating_mul(figures.f_bavail),
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn a_disk_has_room_for_less_than_its_size() {
         let DiskUse { free, size } = disk_use(Path::new(".")).unwrap();
-        assert!(0 < free && free <= size, "{free} {size}");
+        assert!(0 < size && free <= size, "{free} {size}");
         assert!(disk_use(Path::new("/this/is/nowhere")).is_err());
     }
 }

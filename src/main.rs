@@ -77,14 +77,18 @@ fn progress() -> ProgressReport {
 /// Prints what the machine and the nodes lack.
 fn doctor(config: &Config) -> ExitCode {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let findings = match runtime {
-        Ok(runtime) => runtime.block_on(examine(config)),
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
         Err(error) => return fail(FAILED, &error),
     };
-    for finding in &findings {
+    let mut is_bad = false;
+    runtime.block_on(examine(config, |finding| {
+        is_bad |= finding.verdict() == Verdict::Bad;
         print(&format!("{finding}\n"));
-    }
-    match findings.iter().any(|one| one.verdict() == Verdict::Bad) {
+    }));
+    // What still waits for a disk or a name server ends with the process.
+    runtime.shutdown_background();
+    match is_bad {
         true => ExitCode::from(FAILED),
         false => ExitCode::SUCCESS,
     }

@@ -19,7 +19,14 @@ pub(crate) struct Reload<'a> {
     hangup: Signal,
     /// The configuration file, if there is one.
     file: Option<&'a Path>,
+    /// The file whose keys are in force.
+    seen: Option<FileState>,
+    /// Whether there is a reason that nothing has come of yet.
+    is_due: bool,
 }
+
+/// What changes with a file: where it is on the disk, its size and its time.
+type FileState = (u64, u64, i64, i64);
 
 impl<'a> Reload<'a> {
     /// From now on, SIGHUP does not end the process.
@@ -27,36 +34,38 @@ impl<'a> Reload<'a> {
     /// # Errors
     /// The system handles no more signals.
     pub(crate) fn new(resolved: &'a Resolved) -> io::Result<Self> {
+        let file = resolved.file.as_deref();
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
-            file: resolved.file.as_deref(),
+            file,
+            seen: file.and_then(state_of),
+            is_due: false,
         })
     }
 
-    /// Puts the keys in force whenever they may have changed; never returns.
+    /// Puts the keys in force whenever they may have changed; never returns. It may be dropped and
+    /// called again: nothing is missed.
     pub(crate) async fn run(&mut self, service: &Service) {
         let mut ticks = interval(FILE_CHECK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen = self.file.and_then(state_of);
         loop {
-            tokio::select! {
-                _ = self.hangup.recv() => seen = self.file.and_then(state_of),
-                _ = ticks.tick(), if self.file.is_some() => {
-                    let now = self.file.and_then(state_of);
-                    // A file that is missing is being replaced.
-                    if now.is_none() || now == seen {
-                        continue;
-                    }
-                    seen = now;
-                }
+            let now = self.file.and_then(state_of);
+            // A file that is missing is being replaced.
+            self.is_due |= now.is_some() && now != self.seen;
+            if self.is_due {
+                replace_keys(service).await;
+                self.is_due = false;
+                self.seen = now;
             }
-            replace_keys(service).await;
+            tokio::select! {
+                _ = self.hangup.recv() => self.is_due = true,
+                _ = ticks.tick(), if self.file.is_some() => {}
+            }
         }
     }
 }
 
-/// What changes with a file: where it is on the disk, its size and its time.
-fn state_of(file: &Path) -> Option<impl PartialEq + use<>> {
+fn state_of(file: &Path) -> Option<FileState> {
     use std::os::unix::fs::MetadataExt as _;
 
     let metadata = fs::metadata(file).ok()?;

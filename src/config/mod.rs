@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `mod.rs` | the table, and what values have to be together |
 //! | `command`, `command_line`, `export` | the commands; as clap knows them; `nearhead export` |
-//! | `command_error`, `usage` | why a command cannot be resolved; clap's messages in one line |
+//! | `command_error`, `config_error`, `usage` | why a command cannot be resolved, or its values not together; clap's messages in one line |
 //! | `written` | a configuration file, completions and a man page, written from the table |
 //! | `resolved`, `given`, `config_file` | the configuration, each value from flag, environment or file |
 //! | `value`, `api_key`, `public_url` | types of values, and those with rules of their own |
@@ -19,6 +19,7 @@ mod api_key;
 mod command;
 mod command_error;
 mod command_line;
+mod config_error;
 mod config_file;
 mod export;
 mod given;
@@ -50,6 +51,7 @@ pub use self::{
     api_key::ApiKey,
     command::Command,
     command_error::CommandError,
+    config_error::ConfigError,
     export::Export,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
@@ -408,75 +410,6 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Why values that are valid one by one are not valid together. The message is one line and says
-/// what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// The source is `files` and one of its files is missing.
-    #[error("--source files needs --{missing} FILE")]
-    MissingFile {
-        /// The option that is missing.
-        missing: &'static str,
-    },
-    /// The source is `node` and no node is given.
-    #[error("--source node needs --node URL")]
-    NoNode,
-    /// More nodes would have to agree than there are.
-    #[error(
-        "--quorum {quorum} is more than the number of nodes, {nodes}: add --node URL, or lower --quorum"
-    )]
-    Quorum {
-        /// How many would have to agree.
-        quorum: usize,
-        /// How many are given.
-        nodes: usize,
-    },
-    /// The network has another chain id.
-    #[error(
-        "--chain-id {chain_id} contradicts --network {network}, whose chain id is {}: give one of them",
-        network.chain_id()
-    )]
-    ChainId {
-        /// The network.
-        network: Network,
-        /// The chain id that is given.
-        chain_id: u64,
-    },
-    /// The network has another genesis.
-    #[error(
-        "--trusted-block 0:{hash} contradicts --network {network}, whose genesis is {}: give one of them",
-        network.genesis_hash()
-    )]
-    TrustedGenesis {
-        /// The network.
-        network: Network,
-        /// The hash that is given for block 0.
-        hash: B256,
-    },
-    /// Two blocks with one number are trusted.
-    #[error("--trusted-block gives two hashes for block {number}: give the right one")]
-    TrustedTwice {
-        /// The number.
-        number: u64,
-    },
-    /// A header would be read from proxies alone, and there is none.
-    #[error(
-        "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy"
-    )]
-    NoTrustedProxy,
-    /// Methods are to be passed to nodes, and there are none.
-    #[error("--forward passes methods to nodes: it needs --source node")]
-    NothingToForwardTo,
-    /// Files or nodes are given, but the source would ignore them.
-    #[error("--{given} is given, but the source is dev (the default): add --source {wanted}")]
-    Unused {
-        /// The option that would be ignored.
-        given: &'static str,
-        /// The source that it is for.
-        wanted: &'static str,
-    },
-}
-
 impl Config {
     /// Checks the values together, and adds the key `dev` where that is safe: source dev on a
     /// loopback address, if no other key is given. Elsewhere a service without a key lets nobody in
@@ -500,19 +433,22 @@ impl Config {
         if self.admin_proxy_header.is_some() && self.trusted_proxies.is_empty() {
             return Err(ConfigError::NoTrustedProxy);
         }
-        let is_local = self.source == SourceKind::Dev && self.listen.ip().is_loopback();
-        if self.api_keys.is_empty() && is_local {
-            self.api_keys.push(ApiKey::default_dev());
-        }
+        self.add_default_key();
         Ok(self)
     }
 
-    /// Sets the address of the public listener. The default key for this machine goes if others
-    /// reach that address.
+    /// Sets the address of the public listener, and adds the default key or takes it away, as the
+    /// address allows.
     pub(crate) fn listens_on(&mut self, address: SocketAddr) {
         self.listen = address;
-        if !address.ip().is_loopback() {
-            self.api_keys.retain(|key| !key.is_default());
+        self.api_keys.retain(|key| !key.is_default());
+        self.add_default_key();
+    }
+
+    fn add_default_key(&mut self) {
+        let is_local = self.source == SourceKind::Dev && self.listen.ip().is_loopback();
+        if self.api_keys.is_empty() && is_local {
+            self.api_keys.push(ApiKey::default_dev());
         }
     }
 

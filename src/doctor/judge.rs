@@ -1,9 +1,9 @@
 //! What follows from what was looked at.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{cmp::Reverse, net::SocketAddr, path::PathBuf, time::Duration};
 
 use alloy_primitives::B256;
-use nearhead_actors::upstream::NodeFacts;
+use nearhead_actors::{freshness::HeadAgeMax, upstream::NodeFacts};
 use nearhead_chain::network::Network;
 
 use super::finding::Finding;
@@ -16,7 +16,7 @@ const DISK_BYTES_MIN: u64 = 1 << 30;
 /// seconds ahead.
 const CLOCK_BEHIND: u64 = 15;
 
-/// A newest head this old, in seconds, is not one of a chain that makes blocks all the time.
+/// A head this old, in seconds, is not one of a chain that makes blocks all the time.
 const HEAD_OLD: u64 = 120;
 
 /// Blocks by which a node may be behind another one, which has just received them.
@@ -29,11 +29,15 @@ const SLOW: Duration = Duration::from_millis(200);
 pub(super) enum Disk {
     /// All is kept in memory.
     None,
+    /// Its file system does not answer.
+    Silent { path: PathBuf },
     Folder {
         path: PathBuf,
+        /// Whether all is kept in memory if it cannot be written.
+        is_optional: bool,
         is_writable: bool,
-        /// Bytes that may still be written.
-        free: u64,
+        /// Bytes that may still be written, if the file system says so.
+        free: Option<u64>,
     },
 }
 
@@ -42,6 +46,7 @@ pub(super) struct Nodes {
     pub(super) network: Option<Network>,
     pub(super) chain_id: Option<u64>,
     pub(super) quorum: Cap,
+    pub(super) head_age_max: HeadAgeMax,
     /// Each with its URL, and what it said.
     pub(super) facts: Vec<(String, Result<NodeFacts, String>)>,
 }
@@ -80,29 +85,44 @@ pub(super) fn address(option: &'static str, address: SocketAddr, error: Option<S
 
 pub(super) fn data_folder(disk: &Disk) -> Finding {
     let subject = "data folder";
-    let (path, is_writable, free) = match disk {
-        Disk::None => {
-            return Finding::weak(
-                subject,
-                "none: keys, usage and the finalized block are lost when the process ends"
-                    .to_owned(),
-                "name a folder with --data-dir",
-            );
-        }
+    match disk {
+        Disk::None => Finding::weak(
+            subject,
+            "none: keys, usage and the finalized block are lost when the process ends".to_owned(),
+            "name a folder with --data-dir; auto has one for known networks and --genesis alone",
+        ),
+        Disk::Silent { path } => Finding::bad(
+            subject,
+            format!("the file system of {} does not answer", path.display()),
+            "repair it, or name another folder with --data-dir",
+        ),
         Disk::Folder {
             path,
-            is_writable,
-            free,
-        } => (path.display(), is_writable, *free),
-    };
-    if !is_writable {
-        let change = "give it to the user that runs nearhead, or name another one with --data-dir";
-        return Finding::bad(subject, format!("{path} cannot be written"), change);
-    }
-    let free_of = format!("{path} has {} MiB left", thousands(free >> 20));
-    match free < DISK_BYTES_MIN {
-        true => Finding::weak(subject, free_of, "make room: 1 GiB lasts for long"),
-        false => Finding::good(subject, free_of),
+            is_optional,
+            is_writable: false,
+            ..
+        } => {
+            let found = format!("{} cannot be written", path.display());
+            let change = "give it to the user that runs nearhead, or name another with --data-dir";
+            match is_optional {
+                true => Finding::weak(subject, format!("{found}: all is kept in memory"), change),
+                false => Finding::bad(subject, found, change),
+            }
+        }
+        Disk::Folder { path, free, .. } => {
+            let left = free.map_or_else(
+                || "an unknown number of".to_owned(),
+                |free| thousands(free >> 20),
+            );
+            let found = format!("{} has {left} MiB left", path.display());
+            match free.is_some_and(|free| free < DISK_BYTES_MIN) {
+                true => {
+                    let change = "make room: 1 GiB is enough for a year of usage";
+                    Finding::weak(subject, found, change)
+                }
+                false => Finding::good(subject, found),
+            }
+        }
     }
 }
 
@@ -112,63 +132,77 @@ pub(super) fn nodes(nodes: &Nodes, now: u64) -> Vec<Finding> {
         .facts
         .iter()
         .filter_map(|(_, facts)| facts.as_ref().ok());
-    let answered: Vec<&NodeFacts> = answered.collect();
-    let newest = answered.iter().max_by_key(|facts| facts.head);
-    let mut findings: Vec<Finding> = newest.map(|facts| clock(facts, now)).into_iter().collect();
-    findings.push(quorum(nodes, answered.len()));
-    let first = answered
-        .first()
-        .map(|facts| (facts.chain_id, facts.genesis));
+    let first = answered.map(|facts| (facts.chain_id, facts.genesis)).next();
+    let mut of_nodes = Vec::new();
+    // Those on the chain: what the others say of it is of no use.
+    let mut on_chain = Vec::new();
     for (url, facts) in &nodes.facts {
         match facts {
-            Err(error) => findings.push(Finding::bad(
+            Err(error) => of_nodes.push(Finding::bad(
                 url.as_str(),
                 format!("it does not answer: {error}"),
                 "start it, or correct its URL in --node",
             )),
-            Ok(facts) => {
-                let head = newest.map_or(0, |newest| newest.head);
-                findings.extend(chain(url, facts, nodes, first));
-                findings.extend(node(url, facts, head));
-            }
+            Ok(facts) => match chain(url, facts, nodes, first) {
+                Some(other) => of_nodes.push(other),
+                None => on_chain.push((url, facts)),
+            },
         }
+    }
+    // At least half of them are as far: one alone may invent a head.
+    on_chain.sort_by_key(|(_, facts)| Reverse(facts.head));
+    let median = on_chain.get(on_chain.len().saturating_sub(1) / 2);
+    let head = median.map_or(0, |(_, facts)| facts.head);
+    let newest = median.and_then(|(_, facts)| facts.newest.as_ref().ok());
+    let counted = on_chain.iter().filter(|(_, facts)| !facts.is_syncing);
+    let clock = newest.map(|newest| clock(newest.timestamp, nodes.head_age_max, now));
+    let mut findings: Vec<Finding> = clock.into_iter().collect();
+    findings.push(quorum(nodes, counted.count()));
+    findings.append(&mut of_nodes);
+    for (url, facts) in on_chain {
+        findings.extend(node(url, facts, head));
     }
     findings
 }
 
-/// The clock of this machine, beside the newest head.
-fn clock(newest: &NodeFacts, now: u64) -> Finding {
-    let (subject, at) = ("clock", newest.head_timestamp);
-    if at > now + CLOCK_BEHIND {
+/// The clock of this machine, beside the timestamp of the head.
+fn clock(timestamp: u64, age_max: HeadAgeMax, now: u64) -> Finding {
+    let subject = "clock";
+    if timestamp > now.saturating_add(CLOCK_BEHIND) {
         return Finding::bad(
             subject,
-            format!("it is {} s behind the newest head", thousands(at - now)),
+            format!("it is {} s behind the head", thousands(timestamp - now)),
             "synchronise the clock of this machine (NTP)",
         );
     }
-    let age = now.saturating_sub(at);
-    match age > HEAD_OLD {
+    let age = now.saturating_sub(timestamp);
+    let is_old = match age_max {
+        HeadAgeMax::Off => false,
+        HeadAgeMax::Of(most) => age > most.as_secs(),
+        HeadAgeMax::Auto => age > HEAD_OLD,
+    };
+    match is_old {
         true => Finding::weak(
             subject,
-            format!("the newest head is {} s old", thousands(age)),
+            format!("the head is {} s old", thousands(age)),
             "the nodes are behind, the clock is ahead, or the chain makes blocks on demand (--head-age-max off)",
         ),
-        false => Finding::good(subject, format!("the newest head is {age} s old")),
+        false => Finding::good(subject, format!("the head is {} s old", thousands(age))),
     }
 }
 
-fn quorum(nodes: &Nodes, answered: usize) -> Finding {
+fn quorum(nodes: &Nodes, counted: usize) -> Finding {
     let (subject, count) = ("quorum", nodes.facts.len());
     let needed = match nodes.quorum {
         Cap::Of(quorum) => quorum,
         Cap::Auto => count / 2 + 1,
     };
-    let found = format!("{needed} of {count} nodes have to agree, and {answered} answer");
-    if answered < needed {
+    let found = format!("{needed} of {count} nodes have to agree, and {counted} can");
+    if counted < needed {
         let change = "nothing is served: bring nodes back, add some, or lower --quorum";
         return Finding::bad(subject, found, change);
     }
-    match answered == needed {
+    match counted == needed {
         true => Finding::weak(
             subject,
             found,
@@ -209,7 +243,7 @@ fn chain(
     }
 }
 
-/// What a node gives, and how soon. `head` is the newest of all nodes.
+/// What a node gives, and how soon. `head` is that of at least half of the nodes.
 fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
     let mut weak = Vec::new();
     let mut add = |found: String, change| weak.push(Finding::weak(url, found, change));
@@ -219,7 +253,7 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
             "wait until it has: it does not count until then",
         );
     }
-    let behind = head - facts.head;
+    let behind = head.saturating_sub(facts.head);
     if behind > LAG_MAX {
         let found = format!("its head is {} blocks behind", thousands(behind));
         add(found, "wait until it has synced, or replace it");
@@ -231,14 +265,19 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
             "take a node that is nearer: heads arrive that much later",
         );
     }
-    if !facts.has_window {
-        let found = "it does not have 128 blocks".to_owned();
-        add(
-            found,
-            "the window fills from other nodes: give one that keeps them",
-        );
-    }
+    let newest = facts.newest.as_ref().map(|newest| newest.took);
+    let newest_given = newest.map(drop).map_err(Clone::clone);
     for (what, given, change) in [
+        (
+            "not the newest of its blocks",
+            &newest_given,
+            "if several nodes are behind one URL, give each its own",
+        ),
+        (
+            "not the oldest of 128 blocks",
+            &facts.window,
+            "the window fills from other nodes: give one that keeps them",
+        ),
         (
             "no receipts of a whole block",
             &facts.receipts,
@@ -260,6 +299,7 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
         }
     }
     if weak.is_empty() {
+        let took = newest.unwrap_or_default();
         weak.push(Finding::good(
             url,
             format!(
@@ -267,7 +307,7 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
                 facts.chain_id,
                 facts.head,
                 facts.answer_time.as_secs_f64() * 1e3,
-                facts.block_time.as_secs_f64() * 1e3,
+                took.as_secs_f64() * 1e3,
             ),
         ));
     }
@@ -276,10 +316,19 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use nearhead_actors::upstream::NewestBlock;
+
     use super::*;
     use crate::doctor::Verdict;
 
     const NOW: u64 = 1_000_000;
+
+    fn newest(timestamp: u64) -> Result<NewestBlock, String> {
+        Ok(NewestBlock {
+            timestamp,
+            took: Duration::from_millis(20),
+        })
+    }
 
     fn facts() -> NodeFacts {
         NodeFacts {
@@ -287,87 +336,133 @@ mod tests {
             genesis: Some(Network::Mainnet.genesis_hash()),
             is_syncing: false,
             head: 500,
-            head_timestamp: NOW - 3,
             answer_time: Duration::from_millis(2),
-            block_time: Duration::from_millis(20),
-            has_window: true,
+            newest: newest(NOW - 3),
+            window: Ok(()),
             receipts: Ok(()),
             proofs: Ok(()),
             traces: Ok(()),
         }
     }
 
-    /// What is found of three nodes of which the last is as given: the words of what is not good.
-    fn check(last: Result<NodeFacts, String>, expected: &[(Verdict, &str)]) {
-        let of = |at: usize, facts| (format!("http://node{at}"), facts);
+    /// What is found of these nodes: the words of what is not good.
+    fn check_all(
+        facts: Vec<Result<NodeFacts, String>>,
+        head_age_max: HeadAgeMax,
+        expected: &[(Verdict, &str)],
+    ) {
+        let of = |(at, facts)| (format!("http://node{at}"), facts);
         let found = nodes(
             &Nodes {
                 network: Some(Network::Mainnet),
                 chain_id: None,
                 quorum: Cap::Auto,
-                facts: vec![of(0, Ok(facts())), of(1, Ok(facts())), of(2, last.clone())],
+                head_age_max,
+                facts: facts.into_iter().enumerate().map(of).collect(),
             },
             NOW,
         );
-        let not_good: Vec<&Finding> = found
-            .iter()
-            .filter(|one| one.verdict != Verdict::Good)
-            .collect();
-        assert_eq!(not_good.len(), expected.len(), "{last:?}: {not_good:?}");
-        for (found, (verdict, words)) in not_good.iter().zip(expected) {
+        let is_not_good = |one: &&Finding| one.verdict != Verdict::Good;
+        let found: Vec<&Finding> = found.iter().filter(is_not_good).collect();
+        assert_eq!(found.len(), expected.len(), "{expected:?}: {found:?}");
+        for (found, (verdict, words)) in found.iter().zip(expected) {
             assert_eq!(found.verdict, *verdict, "{found}");
             assert!(found.found.contains(words), "{found}");
             assert!(found.change.is_some(), "{found}");
         }
     }
 
+    /// The same of three nodes of which the last is as given.
+    fn check(last: Result<NodeFacts, String>, expected: &[(Verdict, &str)]) {
+        let facts = vec![Ok(facts()), Ok(facts()), last];
+        check_all(facts, HeadAgeMax::Auto, expected);
+    }
+
+    fn with(change: impl Fn(&mut NodeFacts)) -> Result<NodeFacts, String> {
+        let mut facts = facts();
+        change(&mut facts);
+        Ok(facts)
+    }
+
     #[test]
     fn what_a_node_lacks_is_found() {
         use Verdict::{Bad, Weak};
-        let with = |change: fn(&mut NodeFacts)| {
-            let mut facts = facts();
-            change(&mut facts);
-            Ok(facts)
-        };
+        let two_count = (Weak, "2 of 3 nodes have to agree, and 2 can");
         check(with(|_| {}), &[]);
+        let refused = Err("connection refused".to_owned());
+        check(refused, &[two_count, (Bad, "does not answer: connection")]);
         check(
-            Err("connection refused".to_owned()),
-            &[(Weak, "2 of 3 nodes"), (Bad, "does not answer: connection")],
+            with(|it| it.chain_id = 5),
+            &[two_count, (Bad, "chain 5, not on 1")],
         );
-        check(with(|it| it.chain_id = 5), &[(Bad, "chain 5, not on 1")]);
-        check(
-            with(|it| it.genesis = Some(B256::ZERO)),
-            &[(Bad, "that of mainnet")],
-        );
+        let other = with(|it| it.genesis = Some(B256::ZERO));
+        check(other, &[two_count, (Bad, "that of mainnet")]);
         check(with(|it| it.genesis = None), &[]);
-        check(with(|it| it.is_syncing = true), &[(Weak, "syncing")]);
+        check(
+            with(|it| it.is_syncing = true),
+            &[two_count, (Weak, "syncing")],
+        );
         check(with(|it| it.head = 496), &[(Weak, "4 blocks behind")]);
         check(with(|it| it.head = 497), &[]);
         check(with(|it| it.answer_time = 2 * SLOW), &[(Weak, "400 ms")]);
-        check(with(|it| it.has_window = false), &[(Weak, "128 blocks")]);
         let no = || Err("no such method".to_owned());
         check(
-            with(|it| it.proofs = Err("pruned".to_owned())),
-            &[(Weak, "no proofs: pruned")],
+            with(|it| it.window = no()),
+            &[(Weak, "oldest of 128 blocks: no such")],
         );
-        let both = Ok(NodeFacts {
-            receipts: no(),
-            traces: no(),
-            ..facts()
-        });
+        check(with(|it| it.proofs = no()), &[(Weak, "no proofs: no such")]);
+        check(
+            with(|it| it.newest = Err("null".into())),
+            &[(Weak, "newest of its blocks: null")],
+        );
+        let both = with(|it| (it.receipts, it.traces) = (no(), no()));
         check(both, &[(Weak, "no receipts"), (Weak, "no traces: no such")]);
-        let ahead = with(|it| (it.head, it.head_timestamp) = (501, NOW + 16));
-        check(ahead, &[(Bad, "16 s behind")]);
-        let old = with(|it| (it.head, it.head_timestamp) = (501, NOW - 121));
-        check(old, &[(Weak, "121 s old")]);
+    }
+
+    /// One of three that invents a head, or is on another chain far ahead, decides nothing.
+    #[test]
+    fn one_node_says_nothing_of_the_others() {
+        use Verdict::{Bad, Weak};
+        let invented = |it: &mut NodeFacts| {
+            (it.head, it.newest) = (u64::MAX, newest(u64::MAX));
+        };
+        check(with(invented), &[]);
+        let other = with(|it| {
+            invented(it);
+            it.chain_id = 5;
+        });
+        check(other, &[(Weak, "and 2 can"), (Bad, "chain 5")]);
+    }
+
+    #[test]
+    fn the_clock_is_compared_with_the_head() {
+        use Verdict::{Bad, Weak};
+        let minutes = |minutes: u64| HeadAgeMax::Of(Duration::from_secs(60 * minutes));
+        for (timestamp, age_max, expected) in [
+            (NOW + 15, HeadAgeMax::Auto, None),
+            (NOW + 16, HeadAgeMax::Off, Some((Bad, "16 s behind"))),
+            (NOW - 120, HeadAgeMax::Auto, None),
+            (NOW - 121, HeadAgeMax::Auto, Some((Weak, "121 s old"))),
+            (NOW - 121, HeadAgeMax::Off, None),
+            (NOW - 121, minutes(3), None),
+            (NOW - 121, minutes(2), Some((Weak, "121 s old"))),
+        ] {
+            let all = vec![with(|it| it.newest = newest(timestamp)); 3];
+            let expected: Vec<_> = expected.into_iter().collect();
+            check_all(all, age_max, &expected);
+        }
     }
 
     #[test]
     fn what_the_machine_lacks_is_found() {
-        let folder = |is_writable, free| Disk::Folder {
+        let folder = |is_optional, is_writable, free| Disk::Folder {
             path: "/data".into(),
+            is_optional,
             is_writable,
-            free,
+            free: Some(free),
+        };
+        let silent = Disk::Silent {
+            path: "/data".into(),
         };
         let at = SocketAddr::from(([127, 0, 0, 1], 1));
         for (found, expected) in [
@@ -375,12 +470,23 @@ mod tests {
             (descriptors(100, Some(100)), Verdict::Good),
             (descriptors(100, Some(99)), Verdict::Weak),
             (data_folder(&Disk::None), Verdict::Weak),
-            (data_folder(&folder(true, DISK_BYTES_MIN)), Verdict::Good),
+            (data_folder(&silent), Verdict::Bad),
             (
-                data_folder(&folder(true, DISK_BYTES_MIN - 1)),
+                data_folder(&folder(false, true, DISK_BYTES_MIN)),
+                Verdict::Good,
+            ),
+            (
+                data_folder(&folder(false, true, DISK_BYTES_MIN - 1)),
                 Verdict::Weak,
             ),
-            (data_folder(&folder(false, DISK_BYTES_MIN)), Verdict::Bad),
+            (
+                data_folder(&folder(false, false, DISK_BYTES_MIN)),
+                Verdict::Bad,
+            ),
+            (
+                data_folder(&folder(true, false, DISK_BYTES_MIN)),
+                Verdict::Weak,
+            ),
             (address("--listen", at, None), Verdict::Good),
             (address("--listen", at, Some("taken".into())), Verdict::Bad),
         ] {

@@ -14,7 +14,7 @@ use std::{
     fs::{self, File},
     io::Write as _,
     net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
+    path::Path,
     process,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -23,54 +23,69 @@ use nearhead_actors::{
     data_folder::DataRoot,
     upstream::{Endpoint, NodeFacts, probe},
 };
-use rustix::fs::statvfs;
+use tokio::{task::spawn_blocking, time::timeout};
 
 pub use self::finding::{Finding, Verdict};
 use self::judge::{Disk, Nodes};
 use crate::{
     config::{AdminListen, Config, SourceKind},
     connections::descriptors,
+    disk_watch::disk_use,
     listeners::besides_clients,
 };
 
 /// Longest wait for each answer of a node.
-const NODE_TIMEOUT: Duration = Duration::from_secs(10);
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Looks at everything that this configuration needs. It must be called inside a tokio runtime.
-pub async fn examine(config: &Config) -> Vec<Finding> {
+/// Longest wait for all answers of a node, and for a file system.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Looks at what this configuration needs, and reports each finding as it is there. It must be
+/// called inside a tokio runtime, which a file system that does not answer may keep.
+pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
     let needed = descriptors::needed(config.max_connections, besides_clients(config));
-    let mut findings = vec![judge::descriptors(needed, descriptors::most())];
-    findings.extend(addresses(config).map(|(option, address)| {
-        let taken = TcpListener::bind(address).err();
-        judge::address(option, address, taken.map(|error| error.to_string()))
-    }));
-    findings.push(judge::data_folder(&disk(&config.data_dir)));
-    if config.source == SourceKind::Node {
-        // All at the same time: one may not answer.
-        let asked: Vec<_> = config
-            .nodes
-            .iter()
-            .map(|node| tokio::spawn(ask(node.clone())))
-            .collect();
-        let mut facts = Vec::with_capacity(asked.len());
-        for (node, asked) in config.nodes.iter().zip(asked) {
-            let facts_of = asked.await.unwrap_or_else(|error| Err(error.to_string()));
-            facts.push((node.to_string(), facts_of));
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let nodes = Nodes {
-            network: config.network,
-            chain_id: config.chain_id,
-            quorum: config.quorum,
-            facts,
-        };
-        findings.extend(judge::nodes(&nodes, now.unwrap_or_default().as_secs()));
+    report(judge::descriptors(needed, descriptors::most()));
+    // All are held until the last one is: two may be the same.
+    let mut held = Vec::new();
+    for (option, address) in addresses(config) {
+        let bound = TcpListener::bind(address);
+        let error = bound.as_ref().err().map(ToString::to_string);
+        report(judge::address(option, address, error));
+        held.extend(bound);
     }
-    findings
+    drop(held);
+    let nodes = config
+        .nodes
+        .iter()
+        .filter(|_| config.source == SourceKind::Node);
+    // All at the same time: one may not answer.
+    let asked = nodes.map(|node| (node.to_string(), tokio::spawn(ask(node.clone()))));
+    let asked: Vec<_> = asked.collect();
+    report(judge::data_folder(&disk(config).await));
+    if asked.is_empty() {
+        return;
+    }
+    let mut facts = Vec::with_capacity(asked.len());
+    for (node, asked) in asked {
+        let answered = asked.await.unwrap_or_else(|error| Err(error.to_string()));
+        facts.push((node, answered));
+    }
+    let nodes = Nodes {
+        network: config.network,
+        chain_id: config.chain_id,
+        quorum: config.quorum,
+        head_age_max: config.head_age_max,
+        facts,
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    judge::nodes(&nodes, now.unwrap_or_default().as_secs())
+        .into_iter()
+        .for_each(report);
 }
 
 async fn ask(endpoint: Endpoint) -> Result<NodeFacts, String> {
-    probe(endpoint, NODE_TIMEOUT).await
+    let probed = timeout(LONGEST, probe(endpoint, NODE_TIMEOUT)).await;
+    probed.unwrap_or_else(|_| Err(format!("not within {} s", LONGEST.as_secs())))
 }
 
 /// The addresses that have to be free, each with its option.
@@ -89,27 +104,44 @@ fn addresses(config: &Config) -> impl Iterator<Item = (&'static str, SocketAddr)
         .filter_map(|(option, address)| Some((option, address?)))
 }
 
+/// What the data folder has. It may not be there yet: then where it would be made.
+async fn disk(config: &Config) -> Disk {
+    let is_known = match config.source {
+        SourceKind::Dev => false,
+        SourceKind::Files => true,
+        SourceKind::Node => config.network.is_some() || config.genesis.is_some(),
+    };
+    let folder = match config.data_dir.path() {
+        Some(folder) if config.data_dir.has_folder_for(is_known) => folder.to_owned(),
+        _ => return Disk::None,
+    };
+    let is_optional = matches!(config.data_dir, DataRoot::Auto(_));
+    let path = folder.clone();
+    let looked = spawn_blocking(move || {
+        let there = folder.ancestors().find(|folder| folder.is_dir());
+        let there = there.unwrap_or(Path::new("."));
+        (is_writable(there), disk_use(there).ok().map(|of| of.free))
+    });
+    match timeout(LONGEST, looked).await {
+        Ok(Ok((is_writable, free))) => Disk::Folder {
+            path,
+            is_optional,
+            is_writable,
+            free,
+        },
+        _ => Disk::Silent { path },
+    }
+}
+
 /// Whether a file can be made in a folder. It is removed at once. Permissions do not say it: root
 /// has all of them on a disk that is read-only.
 fn is_writable(folder: &Path) -> bool {
     let file = folder.join(format!(".nearhead-doctor-{}", process::id()));
-    let made = File::create_new(&file).and_then(|mut made| made.write_all(b"doctor"));
-    // It is there only if it was made.
-    let _ = fs::remove_file(&file);
-    made.is_ok()
-}
-
-/// What the data folder has. It may not be there yet: then where it would be made.
-fn disk(root: &DataRoot) -> Disk {
-    let folder = match root {
-        DataRoot::Memory | DataRoot::Auto(None) => return Disk::None,
-        DataRoot::Auto(Some(folder)) | DataRoot::Given(folder) => folder,
+    let Ok(mut made) = File::create_new(&file) else {
+        return false;
     };
-    let there = folder.ancestors().find(|folder| folder.is_dir());
-    let there = there.map_or_else(|| PathBuf::from("."), Path::to_owned);
-    Disk::Folder {
-        path: folder.clone(),
-        is_writable: is_writable(&there),
-        free: statvfs(&there).map_or(0, |figures| figures.f_frsize * figures.f_bavail),
-    }
+    let written = made.write_all(b"doctor");
+    // What stays has six bytes.
+    let _ = fs::remove_file(&file);
+    written.is_ok()
 }

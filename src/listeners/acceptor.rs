@@ -209,6 +209,8 @@ impl Acceptor {
             if let Some(stream) = queue.next().await? {
                 worker::refuse(stream);
             }
+            // Those who are refused may come again at once, and nothing else would have a turn.
+            task::yield_now().await;
         }
     }
 

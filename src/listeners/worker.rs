@@ -71,7 +71,7 @@ pub(super) struct WorkerConnections {
     pub(super) waited: Waited,
     /// Those on which no request has come yet.
     pub(super) new_connections: Rc<NewConnections>,
-    /// Told once all end: after the request in progress, or at once.
+    /// Set when all connections are to end: after the request in progress, or at once.
     pub(super) ending: watch::Sender<bool>,
 }
 

@@ -44,7 +44,7 @@ pub use forward::Forwarder;
 pub use health::{Fault, UpstreamState};
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
-pub use probe::{NodeFacts, probe};
+pub use probe::{NewestBlock, NodeFacts, probe};
 pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};

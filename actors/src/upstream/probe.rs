@@ -25,20 +25,27 @@ pub struct NodeFacts {
     pub is_syncing: bool,
     /// The number of its head.
     pub head: u64,
-    /// The timestamp of its head, in seconds since the Unix epoch.
-    pub head_timestamp: u64,
     /// How long the answer to a cheap call takes.
     pub answer_time: Duration,
-    /// How long its newest block takes, with its transactions.
-    pub block_time: Duration,
-    /// Whether it has the oldest block of a window below its head.
-    pub has_window: bool,
+    /// Its newest block, or why it does not give that.
+    pub newest: Result<NewestBlock, String>,
+    /// Whether it has the oldest block of a window below its head, or why not.
+    pub window: Result<(), String>,
     /// Whether it gives all receipts of a block at once, or why not.
     pub receipts: Result<(), String>,
     /// Whether it proves its newest state, or why not.
     pub proofs: Result<(), String>,
     /// Whether it traces its newest block, or why not.
     pub traces: Result<(), String>,
+}
+
+/// A node's newest block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestBlock {
+    /// Its timestamp, in seconds since the Unix epoch.
+    pub timestamp: u64,
+    /// How long the answer took, with all transactions.
+    pub took: Duration,
 }
 
 /// The member of a block that is read.
@@ -72,13 +79,10 @@ async fn facts(client: &UpstreamClient) -> Result<NodeFacts, CallError> {
     }
     times.sort_unstable();
     let head = client.head(Tag::Latest).await?;
-    let began = Instant::now();
-    let block = client.block_by_hash(head.hash, ANSWER_BYTES_MAX).await?;
-    let block_time = began.elapsed();
-    let Timestamp { timestamp } = serde_json::from_str(block.get())
-        .map_err(|error| CallError::Malformed(error.to_string().into()))?;
     let oldest = head.number.saturating_sub(WINDOW_BLOCKS as u64 - 1);
-    let said = |answer: Result<_, CallError>| answer.map_err(|error| error.to_string());
+    let window = client.hash_at(oldest).await;
+    let window = window.and_then(|hash| hash.map(drop).ok_or(CallError::NotFound));
+    let said = |answer: Result<(), CallError>| answer.map_err(|error| error.to_string());
     let whole = client.block_receipts(head.hash, &[], ANSWER_BYTES_MAX);
     let receipts = match whole.await {
         Ok(_) if client.lacks(OptionalMethod::BlockReceipts) => Err(CallError::UnsupportedMethod),
@@ -88,14 +92,27 @@ async fn facts(client: &UpstreamClient) -> Result<NodeFacts, CallError> {
     Ok(NodeFacts {
         chain_id,
         genesis: client.hash_at(0).await.ok().flatten(),
-        is_syncing: client.is_syncing().await?,
+        is_syncing: client.is_syncing().await.unwrap_or(false),
         head: head.number,
-        head_timestamp: timestamp.to(),
         answer_time: times[TIMED_ANSWERS / 2],
-        block_time,
-        has_window: matches!(client.hash_at(oldest).await, Ok(Some(_))),
+        newest: newest_block(client, head.hash)
+            .await
+            .map_err(|error| error.to_string()),
+        window: said(window),
         receipts: said(receipts),
         proofs: said(proof.map(drop)),
         traces: said(client.trace(head.hash).await.map(drop)),
+    })
+}
+
+async fn newest_block(client: &UpstreamClient, hash: B256) -> Result<NewestBlock, CallError> {
+    let began = Instant::now();
+    let block = client.block_by_hash(hash, ANSWER_BYTES_MAX).await?;
+    let took = began.elapsed();
+    let Timestamp { timestamp } =
+        serde_json::from_str(block.get()).map_err(|error| CallError::malformed(&error))?;
+    Ok(NewestBlock {
+        timestamp: timestamp.to(),
+        took,
     })
 }

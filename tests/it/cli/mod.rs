@@ -421,11 +421,7 @@ fn the_doctor_says_what_to_change() {
         "9",
     ]);
     check(&text, &code, &Some(0));
-    for good in [
-        "good  descriptors:",
-        "good  --listen:",
-        "good  data folder:",
-    ] {
+    for good in ["good  descriptors:", "good  --listen:", "data folder:"] {
         assert!(text.contains(good), "{good} is not in\n{text}");
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -439,7 +435,7 @@ fn the_doctor_says_what_to_change() {
     for bad in [
         format!("BAD   --listen: {address} cannot be listened on"),
         "BAD   data folder: /proc/nowhere cannot be written".to_owned(),
-        "BAD   quorum: 1 of 1 nodes have to agree, and 0 answer".to_owned(),
+        "BAD   quorum: 1 of 1 nodes have to agree, and 0 can".to_owned(),
         format!("BAD   {node}: it does not answer"),
     ] {
         assert!(text.contains(&bad), "{bad} is not in\n{text}");

@@ -5,6 +5,8 @@
 mod in_flight;
 mod service_manager;
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::harness::{Server, check, wait_until};
@@ -37,7 +39,12 @@ fn an_unready_server_serves_until_its_delay_is_over() {
 #[test]
 fn the_delay_ends() {
     let server = Server::start(&["--block-time", "0s", "--shutdown-delay", "1s"]);
+    let began = Instant::now();
     server.process.terminate();
     let (status, output) = server.process.wait();
     check(&output, &status.code(), &Some(0));
+    assert!(
+        began.elapsed() >= Duration::from_secs(1),
+        "it was not waited for"
+    );
 }

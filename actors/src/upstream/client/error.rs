@@ -129,7 +129,7 @@ impl CallError {
         Self::Connection(with_sources(error))
     }
 
-    pub(super) fn malformed(error: &dyn Error) -> Self {
+    pub(crate) fn malformed(error: &dyn Error) -> Self {
         Self::Malformed(with_sources(error))
     }
 
