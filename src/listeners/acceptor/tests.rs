@@ -268,7 +268,13 @@ async fn an_inherited_socket_stays_open_while_connections_are_refused() {
             other.join().unwrap();
         }
         scene.would_take.set(usize::MAX);
-        scene.until_refusing(false).await;
+        while scene.metrics.refusing.get() != 0 {
+            // Those who still wait in the kernel's queue are let in.
+            while scene.queues[0].try_recv().is_ok() {
+                scene.took.notify_one();
+            }
+            task::yield_now().await;
+        }
     };
     LocalSet::new().run_until(act).await;
 }
