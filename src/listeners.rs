@@ -158,9 +158,8 @@ impl Sockets {
         };
         let liveness = Liveness::default();
         let watch = SharedWatch::with_liveness(&liveness);
-        let watch_of_clients = watch.with_calls(Arc::clone(&state.reads.calls_waiting));
-        let clients = HttpServer::new(config, Shape::of_clients(config), &state.metrics);
-        let clients = clients.watched_with(watch_of_clients);
+        let watch = watch.with_calls(Arc::clone(&state.reads.calls_waiting));
+        let clients = HttpServer::new(config, Shape::of_clients(config), watch, &state.metrics);
         let clients = public.serve(clients, routes, failed.clone())?;
         // Scrapers reach theirs by any name: it has nothing that a page could change.
         let of_operators = [
@@ -172,8 +171,9 @@ impl Sockets {
                 Some(_) => ListenerKind::Admin,
                 None => ListenerKind::Metrics,
             };
-            let server = HttpServer::new(config, Shape::of_operators(config, kind), &state.metrics);
-            let server = server.watched_with(SharedWatch::with_liveness(&liveness));
+            let shape = Shape::of_operators(config, kind);
+            let watch = SharedWatch::with_liveness(&liveness);
+            let server = HttpServer::new(config, shape, watch, &state.metrics);
             let state = state.clone();
             let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
                 admin::configure_watched(&state, admin.as_ref(), watch, routes);

@@ -12,13 +12,18 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 OF = 'instance=~"$instance"'
 
+
+
+def quantiles(histogram, *shares):
+    """The quantiles of a histogram, each with its legend."""
+    buckets = f"sum by (le) (rate({histogram}_bucket{{{OF}}}[$range]))"
+    return [(f"histogram_quantile({share}, {buckets})", f"p{share * 100:.0f}") for share in shares]
+
+
 TRAFFIC = [
     ("Requests by method", "reqps", [(f"sum by (method) (rate(nearhead_requests_total{{{OF}}}[$range]))", "{{method}}")]),
     ("Requests by outcome", "reqps", [(f"sum by (outcome) (rate(nearhead_requests_total{{{OF}}}[$range]))", "{{outcome}}")]),
-    ("Time to answer", "s", [
-        (f"histogram_quantile({share}, sum by (le) (rate(nearhead_request_seconds_bucket{{{OF}}}[$range])))", name)
-        for share, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
-    ]),
+    ("Time to answer", "s", quantiles("nearhead_request_seconds", 0.5, 0.9, 0.99)),
     ("p99 by method", "s", [(f"histogram_quantile(0.99, sum by (le, method) (rate(nearhead_request_seconds_bucket{{{OF}}}[$range])))", "{{method}}")]),
     ("HTTP requests in flight", "short", [(f"nearhead_http_requests_in_flight{{{OF}}}", "{{instance}}")]),
     ("Connections", "short", [(f"sum by (listener, key) (nearhead_connections{{{OF}}})", "{{listener}}, key {{key}}")]),
@@ -34,10 +39,7 @@ HEAD = [
     ("Ready", "short", [(f"nearhead_ready{{{OF}}}", "{{instance}}")]),
     ("Head", "none", [(f"nearhead_head_number{{{OF}}}", "{{instance}}")]),
     ("Age of the head", "s", [(f"nearhead_head_age_seconds{{{OF}}}", "{{instance}}")]),
-    ("From an announcement until the head is readable", "s", [
-        (f"histogram_quantile({share}, sum by (le) (rate(nearhead_head_delay_seconds_bucket{{{OF}}}[$range])))", name)
-        for share, name in ((0.5, "p50"), (0.99, "p99"))
-    ]),
+    ("From an announcement until the head is readable", "s", quantiles("nearhead_head_delay_seconds", 0.5, 0.99)),
     ("What is decided about the head", "short", [(f"nearhead_head_choice{{{OF}}} == 1", "{{instance}}: {{choice}}")]),
     ("Nodes that agree, and that have to", "short", [(f"nearhead_quorum_nodes{{{OF}}}", "{{instance}}: {{kind}}")]),
     ("States of nodes", "short", [(f"nearhead_node_state{{{OF}}} == 1", "{{instance}}: node {{node}} is {{state}}")]),
@@ -74,10 +76,7 @@ STATE = [
     ("Reads of state", "reqps", [(f"sum by (outcome) (rate(nearhead_state_reads_total{{{OF}}}[$range]))", "{{outcome}}")]),
     ("Calls to nodes for state", "reqps", [(f"sum by (outcome) (rate(nearhead_state_fetches_total{{{OF}}}[$range]))", "{{outcome}}")]),
     ("Merges in ten minutes", "short", [(f"sum by (source, outcome) (increase(nearhead_state_merges_total{{{OF}}}[10m]))", "{{source}}: {{outcome}}")]),
-    ("Time until a block is merged", "s", [
-        (f"histogram_quantile({share}, sum by (le) (rate(nearhead_state_merge_seconds_bucket{{{OF}}}[$range])))", name)
-        for share, name in ((0.5, "p50"), (0.99, "p99"))
-    ]),
+    ("Time until a block is merged", "s", quantiles("nearhead_state_merge_seconds", 0.5, 0.99)),
     ("Changed accounts and slots", "short", [(f"sum by (how) (rate(nearhead_state_merged_keys_total{{{OF}}}[$range]))", "{{how}}")]),
     ("JSON that merges ask for", "Bps", [(f"sum(rate(nearhead_state_merge_bytes_total{{{OF}}}[$range]))", "bytes a second")]),
     ("State that is held", "bytes", [(f"nearhead_state_held{{{OF},kind=\"bytes\"}}", "{{instance}}")]),

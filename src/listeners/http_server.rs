@@ -103,29 +103,26 @@ pub(super) struct HttpServer {
 }
 
 impl HttpServer {
-    pub(super) fn new(config: &Config, shape: Shape, metrics: &Metrics) -> Self {
+    /// A server whose workers' watches share this.
+    pub(super) fn new(
+        config: &Config,
+        shape: Shape,
+        shared_watch: SharedWatch,
+        metrics: &Metrics,
+    ) -> Self {
         Self {
             shape,
             keep_alive: config.keep_alive,
             header_timeout: config.header_timeout,
             proxies: config.trusted_proxies.as_slice().into(),
-            shared_watch: SharedWatch::default(),
+            shared_watch,
             metrics: metrics.clone(),
         }
     }
 
-    /// The same server, whose workers' watches share this.
-    pub(super) fn watched_with(self, shared_watch: SharedWatch) -> Self {
-        Self {
-            shared_watch,
-            ..self
-        }
-    }
-
     /// Starts a server on a socket that listens, and that the next process may have if it is
-    /// inherited. `routes` adds the routes to the application of a
-    /// worker, whose connections the watch watches. `failed` is called with the reason if the
-    /// server cannot serve.
+    /// inherited. `routes` adds the routes to the application of a worker, whose connections the
+    /// watch watches. `failed` is called with the reason if the server cannot serve.
     ///
     /// # Errors
     /// The system has no thread left.

@@ -208,7 +208,7 @@ async fn serve<S>(
     } = parts;
     let mut intake = Intake::new();
     let begin = |stream: StdStream| {
-        // The system has no memory for its events: nobody can be told over it.
+        // The system has no memory for its events: nothing can be sent over it.
         let Ok(stream) = TcpStream::from_std(stream) else {
             return;
         };
@@ -238,7 +238,7 @@ async fn serve<S>(
         while let Some(stream) = incoming.connections.recv().await {
             begin(stream);
         }
-        // So that each is counted: its first poll tells that it is there.
+        // So that each is counted, which its first poll does.
         task::yield_now().await;
         connections.new_connections.none_left().await;
     };

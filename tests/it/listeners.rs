@@ -185,8 +185,7 @@ fn all_listeners_stop_with_the_service() {
         check("health", &connection.receive().status, &200);
     }
     server.process.terminate();
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 #[test]

@@ -408,8 +408,7 @@ fn what_is_no_http_is_counted_and_no_error() {
         });
         is_answered(&mut holder(&server));
         server.process.terminate();
-        let (status, output) = server.process.wait();
-        check(&output, &status.code(), &Some(0));
+        let output = server.process.check_end(0);
         assert!(
             !output.contains("ERROR") && !output.contains("WARN actix"),
             "{output}"

@@ -187,7 +187,7 @@ struct PlacedCall {
     state: Arc<State>,
     /// Whether it is known to take long.
     takes_long: bool,
-    /// Tells that it has a thread; `None` if it takes long.
+    /// Ends once it has a thread; `None` if it takes long.
     first_turn: Option<Arc<FirstTurn>>,
 }
 

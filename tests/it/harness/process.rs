@@ -156,6 +156,16 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Waits for the process to end, which has to be with this exit code; returns its whole output.
+    #[track_caller]
+    pub(crate) fn check_end(self, code: i32) -> String {
+        let (status, output) = self.wait();
+        super::check(&output, &status.code(), &Some(code));
+        output
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -42,8 +42,7 @@ fn a_request_in_flight_is_answered() {
         &response.text(),
         &r#"{"jsonrpc":"2.0","id":1,"result":"0x36"}"#,
     );
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 /// A load balancer's probe that is in flight learns that the server is draining.
@@ -69,8 +68,7 @@ fn a_draining_server_is_not_ready() {
         &(response.status, response.text()),
         &(503, r#"{"ready":false}"#),
     );
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 /// The grace period of the test below.
@@ -87,8 +85,7 @@ fn a_request_that_never_ends_is_cut_after_the_grace_period() {
     connection.wait_closed();
     let waited = signaled.elapsed();
     assert!(waited >= GRACE, "cut off after {waited:?}");
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 /// Its client believes that it is connected. It has a second: a slow machine may miss it.

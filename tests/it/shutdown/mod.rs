@@ -16,8 +16,7 @@ fn an_idle_server_stops_at_once() {
     let server = Server::start(&["--block-time", "0s", "--shutdown-grace", "1h"]);
     let _idle = server.connect();
     server.process.terminate();
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 /// A load balancer has time to notice, and who still comes is served.
@@ -32,8 +31,7 @@ fn an_unready_server_serves_until_its_delay_is_over() {
         check("served", &served["result"].is_string(), &true);
     }
     server.process.interrupt();
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(1));
+    server.process.check_end(1);
 }
 
 #[test]
@@ -41,8 +39,7 @@ fn the_delay_ends() {
     let server = Server::start(&["--block-time", "0s", "--shutdown-delay", "1s"]);
     let began = Instant::now();
     server.process.terminate();
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
     assert!(
         began.elapsed() >= Duration::from_secs(1),
         "it was not waited for"

@@ -45,8 +45,7 @@ fn a_service_manager_is_notified() {
     };
     let stopping = "STOPPING=1\nEXTEND_TIMEOUT_USEC=15000000";
     check("at its end", &last.as_str(), &stopping);
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 /// One request on a connection of its own; whether it was answered. A client that does not ask soon
@@ -106,8 +105,7 @@ fn a_restart_on_an_inherited_socket_refuses_nobody() {
             answered.load(Ordering::Relaxed) > before + 100 * CLIENTS
         });
         server.process.terminate();
-        let (status, output) = server.process.wait();
-        check(&output, &status.code(), &Some(0));
+        server.process.check_end(0);
     }
     // They wait in the socket until somebody has it.
     let server = Server::inheriting(&listener, &on_socket());

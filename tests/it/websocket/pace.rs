@@ -105,8 +105,7 @@ fn shutdown_sends_everything_to_a_slow_reader() {
     check(&reason, &code, &1001);
     session.send(FIN | CLOSE, &1001_u16.to_be_bytes());
     session.wait_end();
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 #[test]

@@ -220,8 +220,7 @@ fn shutdown_answers_requests_in_flight_and_closes_with_1001() {
         session.send(0x80 | CLOSE, &1001_u16.to_be_bytes());
         session.wait_end();
     }
-    let (status, output) = server.process.wait();
-    check(&output, &status.code(), &Some(0));
+    server.process.check_end(0);
 }
 
 #[test]
