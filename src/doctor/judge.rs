@@ -3,7 +3,10 @@
 use std::{cmp::Reverse, net::SocketAddr, path::PathBuf, time::Duration};
 
 use alloy_primitives::B256;
-use nearhead_actors::{freshness::HeadAgeMax, upstream::NodeFacts};
+use nearhead_actors::{
+    freshness::HeadAgeMax,
+    upstream::{NodeFacts, majority},
+};
 use nearhead_chain::network::Network;
 
 use super::finding::Finding;
@@ -195,7 +198,7 @@ fn quorum(nodes: &Nodes, counted: usize) -> Finding {
     let (subject, count) = ("quorum", nodes.facts.len());
     let needed = match nodes.quorum {
         Cap::Of(quorum) => quorum,
-        Cap::Auto => count / 2 + 1,
+        Cap::Auto => majority(count),
     };
     let found = format!("{needed} of {count} nodes have to agree, and {counted} can");
     if counted < needed {

@@ -23,6 +23,7 @@ use nearhead_actors::{
     data_folder::DataRoot,
     upstream::{Endpoint, NodeFacts, probe},
 };
+use nearhead_chain::network::Network;
 use tokio::{task::spawn_blocking, time::timeout};
 
 pub use self::finding::{Finding, Verdict};
@@ -61,14 +62,14 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
     // All at the same time: one may not answer.
     let asked = nodes.map(|node| (node.to_string(), tokio::spawn(ask(node.clone()))));
     let asked: Vec<_> = asked.collect();
-    report(judge::data_folder(&disk(config).await));
-    if asked.is_empty() {
-        return;
-    }
     let mut facts = Vec::with_capacity(asked.len());
     for (node, asked) in asked {
         let answered = asked.await.unwrap_or_else(|error| Err(error.to_string()));
         facts.push((node, answered));
+    }
+    report(judge::data_folder(&disk(config, &facts).await));
+    if facts.is_empty() {
+        return;
     }
     let nodes = Nodes {
         network: config.network,
@@ -105,11 +106,19 @@ fn addresses(config: &Config) -> impl Iterator<Item = (&'static str, SocketAddr)
 }
 
 /// What the data folder has. It may not be there yet: then where it would be made.
-async fn disk(config: &Config) -> Disk {
+async fn disk(config: &Config, nodes: &[(String, Result<NodeFacts, String>)]) -> Disk {
+    let is_of_known_network = |(_, facts): &(String, Result<NodeFacts, String>)| {
+        let facts = facts.as_ref().ok();
+        let network = facts.and_then(|facts| Network::of_chain(facts.chain_id, facts.genesis?));
+        network.is_some()
+    };
     let is_known = match config.source {
         SourceKind::Dev => false,
         SourceKind::Files => true,
-        SourceKind::Node => config.network.is_some() || config.genesis.is_some(),
+        SourceKind::Node => {
+            let is_pinned = config.network.is_some() || config.genesis.is_some();
+            is_pinned || nodes.iter().any(is_of_known_network)
+        }
     };
     let folder = match config.data_dir.path() {
         Some(folder) if config.data_dir.has_folder_for(is_known) => folder.to_owned(),

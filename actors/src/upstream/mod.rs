@@ -49,3 +49,9 @@ pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};
 pub(crate) use state::{ListRef, PendingHint};
+
+/// How many of so many nodes have to agree if the operator does not say: more than half.
+#[must_use]
+pub const fn majority(nodes: usize) -> usize {
+    agree::Policy::majority(nodes)
+}
