@@ -9,6 +9,7 @@
 //! | [`Verifier`] | a block with its receipts and ommers |
 //! | [`StatedBlock`], [`StatedHeader`], [`StatedReceipts`] | the block, its header or its receipts, decoded once from an answer |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
+//! | `saved` | a verified block as bytes, and from bytes |
 //! | [`UpstreamFault`] | which check an answer failed |
 //! | `reasons` | a macro for enums of reasons with labels and texts |
 //! | `json` | an answer parsed, within bounds |
@@ -26,6 +27,7 @@ mod proof;
 pub(crate) mod reader;
 mod reasons;
 pub(crate) mod receipt;
+mod saved;
 mod stated;
 mod verifier;
 
@@ -35,6 +37,7 @@ mod tests;
 pub use fault::{AnswerKind, Check, Flaw, UpstreamFault};
 pub use json::ANSWER_BYTES_MAX;
 pub use proof::{verify_code, verify_proof};
+pub use saved::RestoreError;
 pub use stated::{StatedBlock, StatedHeader, StatedReceipts};
 pub use verifier::{BlockAnswers, RequestedBlock, Verified, VerifiedBody, Verifier};
 

@@ -99,6 +99,9 @@ impl NodeStore {
                     .and_then(|mut entry| entry.code.take());
                 let bytes = code.as_ref().map_or(0, bytes_of_code);
                 self.code_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                if code.is_some() {
+                    self.record_change(hash);
+                }
                 code.is_some()
             }
             Reference::Node(hash) => self.evict_node(hash),
@@ -127,6 +130,7 @@ impl NodeStore {
             return false;
         };
         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
+        self.record_change(hash);
         self.release(references);
         true
     }

@@ -9,6 +9,8 @@
 //! | `node` | one node: its RLP decoded, and what it references |
 //! | `node_store` | the nodes and codes of all held states, and their reference counts |
 //! | `handles` | the handles that keep roots alive |
+//! | `changed` | which nodes and codes a store gained or lost, for a copy outside of memory |
+//! | `load` | nodes and codes that are loaded from such a copy as they are needed |
 //! | `code` | a code, as the EVM runs it |
 //! | `walker` | walks from a root to a key: every read goes through it |
 //! | `subtree` | many updates to one trie, with each changed node decoded and hashed once |
@@ -23,6 +25,7 @@
 //! Readers hold no lock during a walk, only during one node's look-up. A [`State`] can be walked
 //! while the writer commits, because a node is released only after the last handle that reaches it.
 
+mod changed;
 mod changes;
 mod code;
 mod error;
@@ -30,6 +33,7 @@ mod eviction;
 mod handles;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
+mod load;
 mod merge;
 mod node;
 mod node_store;

@@ -14,6 +14,7 @@ use revm::bytecode::Bytecode;
 
 use super::{
     Changes, TrieError,
+    changed::Changed,
     code::{bytecode, bytes_of_code},
     handles::Handles,
     node::{Reference, push_references},
@@ -56,6 +57,8 @@ pub struct NodeStore {
     pub(super) insertions: AtomicU32,
     /// Number of nodes and codes evicted so far.
     pub(super) evicted: AtomicU64,
+    /// What was stored and dropped, if a copy follows it.
+    pub(super) changed: Option<Changed>,
 }
 
 /// A stored node.
@@ -129,17 +132,24 @@ impl NodeStore {
     /// An empty store without a bound.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Self::of(None)
+        Self::of(None, None)
     }
 
     /// An empty store for nodes that can be fetched again. It holds at most about `bytes_max`
     /// bytes.
     #[must_use]
     pub fn bounded(bytes_max: usize) -> Arc<Self> {
-        Self::of(Some(bytes_max))
+        Self::of(Some(bytes_max), None)
     }
 
-    fn of(bytes_max: Option<usize>) -> Arc<Self> {
+    /// The same as [`Self::bounded`], with a record of what is stored and dropped:
+    /// [`Self::take_changed`].
+    #[must_use]
+    pub fn recorded(bytes_max: usize) -> Arc<Self> {
+        Self::of(Some(bytes_max), Some(Changed::default()))
+    }
+
+    fn of(bytes_max: Option<usize>, changed: Option<Changed>) -> Arc<Self> {
         Arc::new(Self {
             nodes: DashMap::with_hasher_and_shard_amount(FbBuildHasher::default(), NODE_SHARDS),
             codes: DashMap::with_hasher_and_shard_amount(FbBuildHasher::default(), CODE_SHARDS),
@@ -151,6 +161,7 @@ impl NodeStore {
             bytes_max,
             insertions: AtomicU32::new(0),
             evicted: AtomicU64::new(0),
+            changed,
         })
     }
 
@@ -356,6 +367,7 @@ impl NodeStore {
             push_stored_references(&rlp, references);
             entry.rlp = Some(rlp);
             entry.used.store(inserted.used, Ordering::Relaxed);
+            self.record_change(hash);
         }
     }
 
@@ -368,6 +380,7 @@ impl NodeStore {
                 .fetch_add(bytes_of_code(&code), Ordering::Relaxed);
             entry.code = Some(code);
             entry.used.store(inserted.used, Ordering::Relaxed);
+            self.record_change(hash);
         }
     }
 
@@ -424,6 +437,7 @@ impl NodeStore {
                     }
                     self.entries.fetch_sub(1, Ordering::Relaxed);
                     if let Some(rlp) = entry.remove().rlp {
+                        self.record_change(hash);
                         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
                         push_stored_references(&rlp, &mut pending);
                     }
@@ -438,6 +452,7 @@ impl NodeStore {
                     }
                     self.entries.fetch_sub(1, Ordering::Relaxed);
                     if let Some(code) = entry.remove().code {
+                        self.record_change(hash);
                         self.code_bytes
                             .fetch_sub(bytes_of_code(&code), Ordering::Relaxed);
                     }

@@ -9,6 +9,7 @@ mod header;
 mod liar;
 mod proofs;
 mod random;
+mod saved;
 
 use std::sync::{Arc, LazyLock};
 

@@ -7,6 +7,7 @@ mod concurrency;
 mod damage;
 mod invariants;
 mod keys;
+mod load;
 mod merge;
 mod model;
 mod states;

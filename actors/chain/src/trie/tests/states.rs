@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-fn account(storage: &[(u64, u64)]) -> AccountUpdate {
+pub(super) fn account(storage: &[(u64, u64)]) -> AccountUpdate {
     let storage = storage
         .iter()
         .map(|(slot, value)| (U256::from(*slot), U256::from(*value)));
@@ -224,7 +224,7 @@ fn account(storage: &[(u64, u64)]) -> AccountUpdate {
     }
 }
 
-fn update(accounts: impl IntoIterator<Item = (u8, AccountUpdate)>) -> StateUpdate {
+pub(super) fn update(accounts: impl IntoIterator<Item = (u8, AccountUpdate)>) -> StateUpdate {
     let accounts = accounts
         .into_iter()
         .map(|(index, account)| (address(index), account));
