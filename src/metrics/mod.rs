@@ -10,6 +10,7 @@
 //! | `nodes` | those of upstreams |
 //! | `listener` | those of the connections of one listener |
 //! | `state` | those of state from nodes |
+//! | `saved` | those of what outlives the process |
 //! | `memory` | those of memory, also of replies that are not taken yet, and of the disk |
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
@@ -26,6 +27,7 @@ mod newest_page;
 mod nodes;
 mod outcome;
 mod page;
+mod saved;
 mod state;
 mod traffic;
 
@@ -48,6 +50,7 @@ use self::{
     memory::MemoryMetrics,
     newest_page::NewestPage,
     nodes::NodeMetrics,
+    saved::SavedMetrics,
     state::StateMetrics,
 };
 pub(crate) use self::{
@@ -133,6 +136,7 @@ pub struct Metrics {
     /// `nearhead_tenant_sessions{tenant}`.
     tenant_sessions: IntGaugeVec,
     state: StateMetrics,
+    saved: SavedMetrics,
     /// `nearhead_forwarded_calls_total{method, outcome}`.
     forwarded_calls: IntCounterVec,
     /// `nearhead_tenant_store_failing`.
@@ -269,6 +273,7 @@ impl Metrics {
             head: HeadMetrics::new(&exporter)?,
             nodes: NodeMetrics::new(&exporter)?,
             state: StateMetrics::new(&exporter)?,
+            saved: SavedMetrics::new(&exporter)?,
             forwarded_calls: exporter.counters(
                 "nearhead_forwarded_calls_total",
                 "Calls of clients that --forward passed to nodes: answered, refused (an error of a node), unanswered or not_admitted",

@@ -69,6 +69,7 @@ impl Metrics {
         self.memory.copy_replies(&reads.replies.usage());
         if let Some(source) = &reads.state {
             self.state.copy(source);
+            self.saved.copy(source.saved());
         }
         self.head.copy(readiness);
         self.gather()

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
+    saved::{Restored, SavedSetup, SavedWriter},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
 
@@ -71,7 +72,7 @@ pub struct UpstreamConfig {
     pub trusted: Vec<(u64, B256)>,
     /// Whether headers have to obey the rules of their fork.
     pub header_rules: HeaderRulesMode,
-    /// Where the newest finalized block is kept.
+    /// Where the newest finalized block and the window are kept.
     pub data: DataRoot,
     /// How blocks are encoded.
     pub options: EncodeOptions,
@@ -115,6 +116,8 @@ pub struct UpstreamSource {
     authority: Quorum,
     /// What headers are checked against.
     rules: HeaderRules,
+    /// Writes what outlives the process, if anything does.
+    writer: Option<SavedWriter>,
 }
 
 impl UpstreamSource {
@@ -158,9 +161,14 @@ impl UpstreamSource {
         if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
         }
-        let store = NodeStore::bounded(config.state_bytes_max);
+        let store = match chain.data {
+            Some(_) => NodeStore::recorded(config.state_bytes_max),
+            None => NodeStore::bounded(config.state_bytes_max),
+        };
         let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
         let verifier = Arc::new(verifier);
+        let (restored, writer) =
+            open_saved(&chain, &verifier, &store, link, config.state_bytes_max);
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
@@ -170,6 +178,7 @@ impl UpstreamSource {
             runtime.handle().clone(),
             Arc::clone(&standing),
             reports,
+            &restored,
         );
         // The wait for a turn, and for the answer.
         let deadline = config.timeout * 2;
@@ -183,6 +192,7 @@ impl UpstreamSource {
             verifier: Arc::clone(&verifier),
             unknown_transaction: unknown_transaction.clone(),
             head: link.head.clone(),
+            saved: restored.blocks.clone(),
         };
         Ok(Self {
             upstreams: heads.into_iter().zip(blocks).map(upstream).collect(),
@@ -198,6 +208,7 @@ impl UpstreamSource {
             served,
             authority,
             rules,
+            writer,
         })
     }
 
@@ -244,6 +255,7 @@ impl Source for UpstreamSource {
             served,
             authority,
             rules,
+            writer,
             ..
         } = self;
         let config = FollowConfig {
@@ -277,6 +289,8 @@ impl Source for UpstreamSource {
                 }
             }
         });
+        // Writes what the window has now.
+        drop(writer);
         // Do not wait for the thread that waits for the stop signal.
         runtime.shutdown_background();
         match outcome {
@@ -410,6 +424,35 @@ fn open_data(
         // The finalized block that an earlier process served may be there.
         (None, DataRoot::Given(_)) => Err(SourceError::GenesisUnknown),
         (None, DataRoot::Memory | DataRoot::Auto(_)) => Ok(None),
+    }
+}
+
+/// Opens the file with the window of an earlier process. Without it, all is fetched.
+fn open_saved(
+    chain: &FollowedChain,
+    verifier: &Arc<Verifier>,
+    store: &Arc<NodeStore>,
+    link: &SourceLink,
+    state_bytes_max: usize,
+) -> (Restored, Option<SavedWriter>) {
+    let (Some(folder), Some(genesis)) = (&chain.data, chain.genesis) else {
+        return (Restored::default(), None);
+    };
+    let opened = Restored::open(&SavedSetup {
+        folder,
+        genesis,
+        verifier,
+        store,
+        head: &link.head,
+        items_bytes_max: state_bytes_max as u64,
+    });
+    match opened {
+        Ok((restored, writer)) => (restored, Some(writer)),
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "the window is not saved: a restart will fetch it");
+            (Restored::default(), None)
+        }
     }
 }
 

@@ -54,6 +54,7 @@ use crate::{
     admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
+    saved::{MergedBlocks, Restored, SavedCounts, SavedItems},
 };
 use access_lists::AccessLists;
 use recent_keys::RecentKeys;
@@ -119,6 +120,11 @@ struct Shared {
     counts: StateCounts,
     merges: MergeCounts,
     recent: RecentKeys,
+    /// The blocks whose changes are merged into what is held.
+    merged: Arc<MergedBlocks>,
+    /// The state that an earlier process has saved.
+    items: Option<Arc<SavedItems>>,
+    saved: Arc<SavedCounts>,
     store: Arc<NodeStore>,
     panics: Panics,
 }
@@ -137,7 +143,7 @@ struct StateUpstream {
 impl StateSource {
     /// A source with these upstreams, which are in the operator's order. Calls run on `runtime`;
     /// `standing` decides which upstream is asked first. Faults go to `fault_reports` while there
-    /// is room.
+    /// is room. What an earlier process has saved is `restored` first.
     #[must_use]
     pub(crate) fn new(
         upstreams: Vec<UpstreamClient>,
@@ -145,6 +151,7 @@ impl StateSource {
         runtime: Handle,
         standing: Arc<Standing>,
         fault_reports: mpsc::Sender<FaultReport>,
+        restored: &Restored,
     ) -> Self {
         let upstreams = upstreams.into_iter().map(|client| StateUpstream {
             client,
@@ -164,6 +171,9 @@ impl StateSource {
                 counts: StateCounts::default(),
                 merges: MergeCounts::default(),
                 recent: RecentKeys::default(),
+                merged: Arc::clone(&restored.merged),
+                items: restored.items.clone(),
+                saved: Arc::clone(&restored.counts),
                 store,
                 panics: Panics::default(),
             }),
@@ -180,6 +190,12 @@ impl StateSource {
     #[must_use]
     pub fn merges(&self) -> &MergeCounts {
         &self.shared.merges
+    }
+
+    /// Counts of what an earlier process has saved, and of what this one saves.
+    #[must_use]
+    pub fn saved(&self) -> &SavedCounts {
+        &self.shared.saved
     }
 
     /// The store that fetched state is kept in.

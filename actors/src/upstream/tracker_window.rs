@@ -183,7 +183,10 @@ impl HeldWindow for TrackerWindow {
             // The blocks are too large for the rest of them. The window's snapshot says so.
             Err(ChangeError::Refused(WindowError::Full)) => Ok(()),
             extended => extended,
-        }
+        }?;
+        // State that an earlier process held is merged from a block below the first one.
+        self.readable.send_replace(Instant::now());
+        Ok(())
     }
 
     async fn keep_genesis(&mut self, block: Arc<Block>) -> Result<(), ChangeError<SourceError>> {

@@ -20,7 +20,7 @@ use super::{
     health::Fault,
     plan::Ask,
 };
-use crate::head::Head;
+use crate::{head::Head, saved::SavedBlocks};
 
 /// One upstream, with the verifier of its answers.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub(super) struct VerifiedUpstream {
     pub(super) unknown_transaction: UnknownTransaction,
     /// The served head, whose gas limit bounds the next blocks.
     pub(super) head: Head,
+    /// The blocks of an earlier process. The upstream is asked only for others.
+    pub(super) saved: Option<Arc<SavedBlocks>>,
 }
 
 /// The message of the first check that failed because of a transaction of an unknown type.
@@ -61,7 +63,24 @@ impl VerifiedUpstream {
         answer_bytes::block(served.map(|served| served.head().header.gas_limit))
     }
 
+    /// The block that is asked for, if an earlier process has saved it.
+    ///
+    /// By number it is a guess, as an upstream's answer is: the follower compares its hash with the
+    /// one that its child names.
+    async fn restore(&self, ask: Ask) -> Option<Arc<Block>> {
+        let saved = Arc::clone(self.saved.as_ref()?);
+        let hash = match ask {
+            Ask::Hash { hash, .. } => hash,
+            Ask::Number(number) => saved.hash_at(number)?,
+        };
+        let block = restore(saved, hash).await?;
+        (block.number() == ask.number()).then_some(block)
+    }
+
     async fn fetch(&self, ask: Ask) -> Result<Arc<Block>, FetchError> {
+        if let Some(block) = self.restore(ask).await {
+            return Ok(block);
+        }
         // Block and receipts are fetched concurrently, and each is parsed and checked while the
         // other is in progress. A fault in the receipts counts only once the body is verified. The
         // receipts are requested first: the body takes longer to check, and a geth that is short of
@@ -158,6 +177,9 @@ impl VerifiedUpstream {
     }
 
     async fn fetch_header(&self, number: u64, hash: B256) -> Result<StatedHeader, FetchError> {
+        if let Some(block) = self.restore(Ask::Hash { number, hash }).await {
+            return Ok(StatedHeader::from(&*block));
+        }
         let json = self.blocks.header_by_hash(hash).await?;
         self.on_verifier_thread(move || {
             let stated = StatedHeader::read(text(&json))?;
@@ -232,6 +254,16 @@ impl VerifiedUpstream {
             error: fault.to_string().into(),
         }
     }
+}
+
+/// A saved block, verified on a thread other than the follower's.
+async fn restore(saved: Arc<SavedBlocks>, hash: B256) -> Option<Arc<Block>> {
+    if !saved.has(&hash) {
+        return None;
+    }
+    // A panic is on stderr, and the upstream is asked.
+    let verified = task::spawn_blocking(move || saved.verified(&hash)).await;
+    verified.ok().flatten()
 }
 
 fn text(json: &RawValue) -> &[u8] {
@@ -313,6 +345,7 @@ mod tests {
             verifier: Arc::new(verifier),
             unknown_transaction: UnknownTransaction::default(),
             head: Head::default(),
+            saved: None,
         };
         let checked = upstream.on_verifier_thread(|| -> Result<(), _> { panic!("a defect") });
         let error = FetchError::BadBlock {

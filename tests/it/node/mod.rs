@@ -10,6 +10,7 @@
 //! | `conformance` | every method at every block of a growing chain |
 //! | `config` | the configurations of forks |
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
+//! | `saved_window` | the window outlives the process: what is restored, damaged, lost by kill -9 |
 //! | `settled` | safe and finalized |
 //! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two replicas behind one URL |
 //! | `tls` | upstreams behind TLS |
@@ -60,6 +61,7 @@ mod liar;
 mod raw;
 mod reorgs;
 mod restarts;
+mod saved_window;
 mod settled;
 mod state;
 mod state_edges;

@@ -45,8 +45,30 @@ pub(super) enum Retry {
 }
 
 impl Shared {
+    /// Whether an earlier process has saved all that is wanted. It is held then.
+    async fn restore(&self, block: &BlockRef, wanted: &Wanted) -> bool {
+        let Some(items) = self.items.clone() else {
+            return false;
+        };
+        let (state, wanted) = (Arc::clone(&block.state), wanted.clone());
+        let restore = move || match &wanted {
+            Wanted::Account(wanted) => {
+                items.load(&state, &wanted.address, &wanted.slots, wanted.with_code)
+            }
+            Wanted::Accounts(wanted) => wanted.batches.iter().flatten().all(|(address, slots)| {
+                // As they are fetched: with the code of those without slots.
+                items.load(&state, address, slots, slots.is_empty())
+            }),
+            Wanted::AccessList(_) => false,
+        };
+        self.on_verifier_thread(restore).await.unwrap_or(false)
+    }
+
     /// Asks one upstream after another until one gives what is wanted.
     pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
+        if self.restore(block, wanted).await {
+            return Ok(());
+        }
         let order = self.standing.order(Instant::now());
         let mut retry = match order.is_limited {
             true => Retry::Soon,

@@ -1,13 +1,12 @@
 //! Keeps the state current while the head advances.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use alloy_primitives::B256;
-use nearhead_chain::block::Block;
+use nearhead_chain::{block::Block, window::Snapshot};
 use tokio::{sync::watch, time};
 
 use super::{
@@ -20,20 +19,20 @@ use crate::{
     upstream::health::BlockTime,
 };
 
-/// Merged blocks that are remembered: those near the heads of many branches.
-const MERGED_MAX: usize = 256;
-
 /// Blocks below the head that are merged one after another. After a longer gap, following begins
 /// again at the head, and what was held of older states is fetched when it is read.
 const GAP_MAX: usize = 4;
+
+/// The same for the first merge after a restart.
+const RESTART_GAP_MAX: usize = 32;
 
 /// Merges each new block, off the follower's task. Blocks are served before they are merged.
 pub(crate) struct StateFollower {
     shared: Arc<Shared>,
     follow: StateFollow,
     link: SourceLink,
-    /// Hashes of blocks from which following can go on, the newest last.
-    merged: VecDeque<B256>,
+    /// Whether the window of an earlier process is not taken over yet.
+    is_restoring: bool,
 }
 
 impl StateFollower {
@@ -43,7 +42,7 @@ impl StateFollower {
             shared: Arc::clone(&source.shared),
             follow,
             link,
-            merged: VecDeque::with_capacity(MERGED_MAX),
+            is_restoring: source.shared.merged.are_restored(),
         })
     }
 
@@ -65,7 +64,7 @@ impl StateFollower {
                 block: &block,
             };
             // Before anything can fail: no block is tried twice.
-            self.remember(block.hash);
+            self.shared.merged.remember(block.hash);
             let budget = self.block_time() / 2;
             let until = Instant::now() + budget;
             let mut from = ChangesFrom::Keys;
@@ -88,25 +87,34 @@ impl StateFollower {
     /// The next block to merge, with its parent; `None` if all of them are.
     fn next_step(&mut self) -> Option<(Arc<Block>, Arc<Block>)> {
         let snapshot = self.link.head.load()?;
+        if self.is_restoring && !self.has_restored(&snapshot) {
+            return None;
+        }
         // Until somebody reads state, there is nothing to keep current.
-        let is_read = !self.shared.recent.is_empty();
-        let canonical = snapshot.canonical();
-        match unmerged(canonical, |hash| is_read && self.merged.contains(hash)) {
+        let merged = &self.shared.merged;
+        let is_read = !self.shared.recent.is_empty() || merged.are_restored();
+        let gap_max = match std::mem::take(&mut self.is_restoring) {
+            true => RESTART_GAP_MAX,
+            false => GAP_MAX,
+        };
+        let is_merged = |hash: &B256| is_read && merged.contains(hash);
+        match unmerged(snapshot.canonical(), gap_max, is_merged) {
             Some([parent, block, ..]) => Some((Arc::clone(parent), Arc::clone(block))),
             Some(_) => None,
             None => {
                 // The first head, or one after a gap: its state is held as far as it is read.
-                self.remember(snapshot.head().hash);
+                merged.remember(snapshot.head().hash);
                 None
             }
         }
     }
 
-    fn remember(&mut self, hash: B256) {
-        if self.merged.len() == MERGED_MAX {
-            self.merged.pop_front();
-        }
-        self.merged.push_back(hash);
+    /// Whether the window has a block that an earlier process has merged, or never will.
+    fn has_restored(&self, snapshot: &Snapshot) -> bool {
+        let merged = &self.shared.merged;
+        let newest = snapshot.canonical().iter().rev().take(RESTART_GAP_MAX + 1);
+        let mut newest = newest.map(|block| merged.contains(&block.hash));
+        snapshot.is_filled() || newest.any(|is_merged| is_merged)
     }
 
     /// The mean of the window: a merge may take longer if one block follows soon on another.
@@ -123,8 +131,12 @@ impl StateFollower {
 }
 
 /// The newest merged block and the blocks above it; `None` if it is too far below the head.
-fn unmerged(canonical: &[Arc<Block>], is_merged: impl Fn(&B256) -> bool) -> Option<&[Arc<Block>]> {
-    let from = canonical.len().saturating_sub(GAP_MAX + 1);
+fn unmerged(
+    canonical: &[Arc<Block>],
+    gap_max: usize,
+    is_merged: impl Fn(&B256) -> bool,
+) -> Option<&[Arc<Block>]> {
+    let from = canonical.len().saturating_sub(gap_max + 1);
     let near = &canonical[from..];
     let at = near.iter().rposition(|block| is_merged(&block.hash))?;
     Some(&near[at..])
@@ -146,7 +158,7 @@ mod tests {
             let block = chain.iter().find(|block| block.hash == *hash);
             block.is_some_and(|block| merged.contains(&block.number()))
         };
-        let found = unmerged(&chain, is_merged);
+        let found = unmerged(&chain, GAP_MAX, is_merged);
         let numbers: Option<Vec<u64>> =
             found.map(|blocks| blocks.iter().map(|block| block.number()).collect());
         assert_eq!(numbers.as_deref(), expected, "{merged:?}");

@@ -141,7 +141,14 @@ impl Scene {
         let (report_sender, fault_reports) = mpsc::channel(4);
         let standing = Arc::new(Standing::new(upstreams.len(), 1));
         let runtime = Handle::current();
-        let source = StateSource::new(clients, Arc::clone(store), runtime, standing, report_sender);
+        let source = StateSource::new(
+            clients,
+            Arc::clone(store),
+            runtime,
+            standing,
+            report_sender,
+            &Restored::default(),
+        );
         let resources = ReadResources::start(1, 1 << 20, Some(source.clone()));
         Self {
             worker: Worker::start(&resources),

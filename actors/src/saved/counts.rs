@@ -1,0 +1,67 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was restored from the file and written to it since the start.
+#[derive(Debug, Default)]
+pub struct SavedCounts {
+    blocks: [AtomicU64; 2],
+    items: [AtomicU64; 2],
+    writes: [AtomicU64; 2],
+    bytes: AtomicU64,
+}
+
+impl SavedCounts {
+    /// Blocks that were restored, and those that failed a check.
+    #[must_use]
+    pub fn blocks(&self) -> [(&'static str, u64); 2] {
+        labelled(["restored", "refused"], &self.blocks)
+    }
+
+    /// Trie nodes and codes that were loaded, and those that did not have their hash.
+    #[must_use]
+    pub fn items(&self) -> [(&'static str, u64); 2] {
+        labelled(["restored", "refused"], &self.items)
+    }
+
+    /// Transactions that were written, and those that failed.
+    #[must_use]
+    pub fn writes(&self) -> [(&'static str, u64); 2] {
+        labelled(["written", "failed"], &self.writes)
+    }
+
+    /// The size of the file in bytes, as of the last write.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_block(&self, is_restored: bool) {
+        count(&self.blocks, is_restored);
+    }
+
+    pub(super) fn count_item(&self, is_restored: bool) {
+        count(&self.items, is_restored);
+    }
+
+    pub(super) fn count_write(&self, is_written: bool) {
+        count(&self.writes, is_written);
+    }
+
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+fn count([succeeded, failed]: &[AtomicU64; 2], is_success: bool) {
+    let counter = if is_success { succeeded } else { failed };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn labelled(
+    [first, second]: [&'static str; 2],
+    [succeeded, failed]: &[AtomicU64; 2],
+) -> [(&'static str, u64); 2] {
+    [
+        (first, succeeded.load(Ordering::Relaxed)),
+        (second, failed.load(Ordering::Relaxed)),
+    ]
+}

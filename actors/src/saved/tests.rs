@@ -1,0 +1,453 @@
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use alloy_primitives::{Address, B256};
+use nearhead_chain::{
+    block::Block,
+    dev::{CHAIN_ID, DevConfig, Producer, Profile},
+    encode::EncodeOptions,
+    network::FeeRules,
+    remote::Verifier,
+    trie::{NodeStore, State},
+    window::{WINDOW_BLOCKS, Window},
+};
+use rusqlite::Connection;
+
+use super::{Restored, SavedSetup, file::NAME, writer::Writer};
+use crate::head::Head;
+
+const STATE_BYTES: usize = 64 << 20;
+
+/// A window that moves along the dev chain, and the folder in which it is saved.
+struct Scene {
+    folder: PathBuf,
+    producer: Producer,
+    genesis: B256,
+    store: Arc<NodeStore>,
+    verifier: Arc<Verifier>,
+    window: Window,
+    head: Head,
+}
+
+impl Scene {
+    fn of(name: &str) -> Self {
+        let name = format!("nearhead-saved-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let config = DevConfig {
+            seed: 3,
+            profile: Profile::Small,
+            block_time_seconds: 1,
+            reorg_every: Some(3),
+            reorg_depth: 2,
+        };
+        let producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| ()).unwrap();
+        let store = NodeStore::recorded(STATE_BYTES);
+        let rules = FeeRules::of_chain(CHAIN_ID);
+        let verifier = Verifier::new(
+            CHAIN_ID,
+            rules,
+            EncodeOptions::default(),
+            Arc::clone(&store),
+        );
+        let verifier = Arc::new(verifier);
+        let genesis = fetched(&verifier, producer.head());
+        let window = Window::new(CHAIN_ID, Arc::clone(&genesis));
+        let head = Head::default();
+        head.store(window.snapshot());
+        Self {
+            folder,
+            producer,
+            genesis: genesis.hash,
+            store,
+            verifier,
+            window,
+            head,
+        }
+    }
+
+    /// Lets the chain grow or change its branch so many times.
+    fn go_on(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let step = self.producer.step().unwrap();
+            let applied = step
+                .applied
+                .iter()
+                .map(|(_, block)| fetched(&self.verifier, block));
+            self.window
+                .advance(step.reverted, applied.collect(), None, None)
+                .unwrap();
+            self.head.store(self.window.snapshot());
+        }
+    }
+
+    /// What the next process finds, with its own store, and the writer that it starts.
+    fn open(&self) -> (Restored, Writer) {
+        let (restored, writer) = Restored::prepare(&SavedSetup {
+            folder: &self.folder,
+            genesis: self.genesis,
+            verifier: &self.verifier,
+            store: &self.store,
+            head: &self.head,
+            items_bytes_max: STATE_BYTES as u64,
+        })
+        .unwrap();
+        (restored, Writer::new(writer))
+    }
+
+    fn save(&self) {
+        let (_, mut writer) = self.open();
+        assert!(writer.write_all(0));
+    }
+
+    /// A restart in which the process has none of the state.
+    fn forget_state(&mut self) {
+        self.store = NodeStore::recorded(STATE_BYTES);
+    }
+
+    fn canonical(&self) -> Vec<Arc<Block>> {
+        self.window.snapshot().canonical().to_vec()
+    }
+
+    /// The state after the head as the chain's own store has it, in this scene's store.
+    fn hold_head(&self) -> Arc<State> {
+        State::hold(&self.store, self.producer.head().header.state_root)
+    }
+
+    /// Has the head's state of these accounts in the store, as if it had been fetched.
+    fn fetch_state(&self, addresses: &[Address]) -> Arc<State> {
+        let state = self.hold_head();
+        let executed = self.producer.head().state.clone().unwrap();
+        for address in addresses {
+            let source = |hash: &B256| executed.store().content(hash);
+            assert!(state.load(address, &[], true, source));
+        }
+        state
+    }
+
+    fn edit(&self, sql: &str) {
+        Connection::open(self.folder.join(NAME))
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The block as an upstream gives it: verified, and without state.
+fn fetched(verifier: &Verifier, block: &Block) -> Arc<Block> {
+    verifier
+        .restore(block.hash, &block.save().unwrap())
+        .unwrap()
+}
+
+/// Accounts that the dev chain's blocks name.
+fn addresses(blocks: &[Arc<Block>]) -> Vec<Address> {
+    blocks
+        .iter()
+        .map(|block| block.header.beneficiary)
+        .collect()
+}
+
+/// The blocks that the next process takes over, the oldest first.
+fn restored_blocks(restored: &Restored, canonical: &[Arc<Block>]) -> Vec<B256> {
+    let blocks = restored.blocks.as_ref().unwrap();
+    let verified = canonical
+        .iter()
+        .filter_map(|block| blocks.verified(&block.hash));
+    verified.map(|block| block.hash).collect()
+}
+
+fn hashes(blocks: &[Arc<Block>]) -> Vec<B256> {
+    blocks.iter().map(|block| block.hash).collect()
+}
+
+#[test]
+fn the_canonical_blocks_of_the_window_are_saved() {
+    let mut scene = Scene::of("blocks");
+    let (_, mut writer) = scene.open();
+    let (mut reverted, steps) = (Vec::new(), WINDOW_BLOCKS + 30);
+    for _ in 0..steps {
+        let before = hashes(&scene.canonical());
+        scene.go_on(1);
+        let after = hashes(&scene.canonical());
+        reverted.extend(
+            before
+                .into_iter()
+                .skip(1)
+                .filter(|hash| !after.contains(hash)),
+        );
+        assert!(writer.write_all(0));
+    }
+    assert!(!reverted.is_empty(), "the chain has reorgs");
+    let canonical = scene.canonical();
+    assert_eq!(canonical.len(), WINDOW_BLOCKS);
+    let (restored, _) = scene.open();
+    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+    let blocks = restored.blocks.unwrap();
+    for block in &canonical {
+        assert_eq!(blocks.hash_at(block.number()), Some(block.hash));
+        let again = blocks.verified(&block.hash).unwrap();
+        assert_eq!(again.json.block(true), block.json.block(true));
+        assert_eq!(again.json.receipts(), block.json.receipts());
+    }
+    for hash in reverted {
+        assert!(!blocks.has(&hash), "{hash} has left the chain");
+    }
+    assert_eq!(
+        restored.counts.blocks()[0],
+        ("restored", WINDOW_BLOCKS as u64)
+    );
+}
+
+/// Until the window is full again, it may still need what an earlier process saved.
+#[test]
+fn a_window_that_is_being_filled_keeps_what_was_saved() {
+    let mut scene = Scene::of("filling");
+    scene.go_on(20);
+    scene.save();
+    let saved = scene.canonical();
+    let newest = saved[saved.len() - 1].clone();
+    scene.window = Window::new(CHAIN_ID, newest);
+    scene.head.store(scene.window.snapshot());
+    let (restored, mut writer) = scene.open();
+    assert!(writer.write_all(0));
+    assert_eq!(restored_blocks(&restored, &saved), hashes(&saved));
+    // Once it is full, the blocks are the window's alone.
+    for block in saved.iter().rev().skip(1) {
+        scene.window.extend_below(Arc::clone(block)).unwrap();
+    }
+    scene.head.store(scene.window.snapshot());
+    assert!(scene.window.snapshot().is_filled());
+    assert!(writer.write_all(0));
+    assert!(restored_blocks(&restored, &saved).is_empty());
+    let (restored, _) = scene.open();
+    assert_eq!(restored_blocks(&restored, &saved), hashes(&saved));
+}
+
+#[test]
+fn held_state_is_loaded_as_it_is_read() {
+    let mut scene = Scene::of("state");
+    scene.go_on(20);
+    let addresses = addresses(&scene.canonical());
+    let state = scene.fetch_state(&addresses);
+    let expected: Vec<_> = addresses
+        .iter()
+        .map(|address| state.account(address).unwrap())
+        .collect();
+    let merged = scene.canonical()[3].hash;
+    let (restored, mut writer) = scene.open();
+    assert!(restored.items.is_none(), "a new file has no state");
+    restored.merged.remember(merged);
+    assert!(writer.write_all(0));
+    drop((writer, state));
+    scene.forget_state();
+    let state = scene.hold_head();
+    let (restored, mut writer) = scene.open();
+    assert!(restored.merged.contains(&merged));
+    let items = restored.items.unwrap();
+    assert!(state.account(&addresses[0]).is_err(), "it is not held");
+    for (address, expected) in addresses.iter().zip(&expected) {
+        assert!(items.load(&state, address, &[], true));
+        assert_eq!(state.account(address).unwrap(), *expected);
+    }
+    // What is not saved is not made up.
+    assert!(!items.load(&state, &Address::repeat_byte(0x77), &[], false));
+    // What leaves the store leaves the file.
+    drop(state);
+    scene.store.release_retired();
+    assert!(writer.write_all(0));
+    let (restored, _) = scene.open();
+    assert!(restored.items.is_none());
+}
+
+#[test]
+fn what_was_changed_in_the_file_is_refused() {
+    let mut scene = Scene::of("changed");
+    scene.go_on(20);
+    let canonical = scene.canonical();
+    let addresses = addresses(&canonical);
+    let state = scene.fetch_state(&addresses);
+    scene.save();
+    // Each block has the content of its parent, and each item one more byte.
+    scene.edit(
+        "UPDATE blocks SET content = (SELECT content FROM blocks AS parents
+             WHERE parents.number = blocks.number - 1) WHERE number > 1;
+         UPDATE items SET content = CAST(content || x'00' AS BLOB);",
+    );
+    drop(state);
+    scene.forget_state();
+    let (restored, _) = scene.open();
+    assert_eq!(
+        restored_blocks(&restored, &canonical).len(),
+        2,
+        "block 1 and the genesis"
+    );
+    let state = scene.hold_head();
+    let items = restored.items.unwrap();
+    for address in &addresses {
+        assert!(!items.load(&state, address, &[], false));
+    }
+    let refused = |counts: [(&str, u64); 2]| counts[1].1;
+    assert_eq!(
+        refused(restored.counts.blocks()),
+        canonical.len() as u64 - 2
+    );
+    assert_eq!(refused(restored.counts.items()), addresses.len() as u64);
+}
+
+#[test]
+fn another_genesis_is_not_restored() {
+    let mut scene = Scene::of("genesis");
+    scene.go_on(2);
+    scene.save();
+    let genesis = scene.genesis;
+    scene.genesis = B256::repeat_byte(1);
+    let (restored, _) = scene.open();
+    let blocks = restored.blocks.unwrap();
+    assert!(!blocks.has(&genesis));
+    assert_eq!(blocks.hash_at(0), None);
+}
+
+#[test]
+fn a_file_that_is_none_of_ours_is_replaced() {
+    let mut scene = Scene::of("replaced");
+    scene.go_on(5);
+    let canonical = scene.canonical();
+    let path = scene.folder.join(NAME);
+    let cases: [(&str, &dyn Fn(&Path)); 7] = [
+        ("text", &|path| fs::write(path, "not a database").unwrap()),
+        ("nothing", &|path| fs::write(path, "").unwrap()),
+        ("a half", &|path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("a newer format", &|_| {
+            scene.edit("PRAGMA user_version = 99")
+        }),
+        ("of another program", &|_| {
+            scene.edit("PRAGMA application_id = 7")
+        }),
+        ("without a table", &|_| scene.edit("DROP TABLE merged")),
+        ("a short hash", &|_| {
+            scene.edit("UPDATE blocks SET hash = x'00' WHERE number = 1")
+        }),
+    ];
+    for (what, damage) in cases {
+        scene.save();
+        for suffix in ["-wal", "-shm"] {
+            assert!(!scene.folder.join(format!("{NAME}{suffix}")).exists());
+        }
+        damage(&path);
+        let (restored, mut writer) = scene.open();
+        assert!(restored_blocks(&restored, &canonical).is_empty(), "{what}");
+        assert!(writer.write_all(0), "{what}");
+        drop(writer);
+        let (restored, _) = scene.open();
+        assert_eq!(
+            restored_blocks(&restored, &canonical),
+            hashes(&canonical),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_delays_what_is_saved() {
+    let mut scene = Scene::of("full");
+    scene.go_on(3);
+    let (restored, mut writer) = scene.open();
+    assert!(writer.write_all(0));
+    writer.file.as_ref().unwrap().fill_disk(true);
+    scene.go_on(20);
+    let addresses = addresses(&scene.canonical());
+    let _state = scene.fetch_state(&addresses);
+    assert!(!writer.write_all(0));
+    assert!(!writer.write_all(0));
+    assert_eq!(restored.counts.writes()[1], ("failed", 2));
+    writer.file.as_ref().unwrap().fill_disk(false);
+    assert!(writer.write_all(0));
+    drop(writer);
+    let canonical = scene.canonical();
+    let (restored, _) = scene.open();
+    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+    scene.forget_state();
+    let state = scene.hold_head();
+    let items = restored.items.unwrap();
+    for address in &addresses {
+        assert!(items.load(&state, address, &[], true));
+    }
+}
+
+/// A disk that returns other bytes than were written: the file is replaced while it is in use.
+#[test]
+fn a_file_that_is_damaged_while_it_is_open_is_replaced() {
+    let mut scene = Scene::of("damaged");
+    scene.go_on(20);
+    scene.save();
+    let (restored, mut writer) = scene.open();
+    let canonical = scene.canonical();
+    let path = scene.folder.join(NAME);
+    let length = fs::metadata(&path).unwrap().len() as usize;
+    fs::write(&path, vec![0x5a; length]).unwrap();
+    assert!(restored_blocks(&restored, &canonical).is_empty());
+    scene.go_on(1);
+    assert!(writer.write_all(0));
+    drop(writer);
+    let canonical = scene.canonical();
+    let (restored, _) = scene.open();
+    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+}
+
+#[test]
+fn the_file_has_a_bound() {
+    let mut scene = Scene::of("bound");
+    scene.go_on(20);
+    let everything = scene.producer.head().state.clone().unwrap();
+    let addresses = addresses(&scene.canonical());
+    let first = scene.fetch_state(&addresses);
+    scene.save();
+    // Nothing of it is held by the next process, which does not learn that it is of no use.
+    drop(first);
+    scene.forget_state();
+    let state = scene.fetch_state(&addresses[..4]);
+    let (restored, writer) = Restored::prepare(&SavedSetup {
+        folder: &scene.folder,
+        genesis: scene.genesis,
+        verifier: &scene.verifier,
+        store: &scene.store,
+        head: &scene.head,
+        items_bytes_max: 0,
+    })
+    .unwrap();
+    let mut writer = Writer::new(writer);
+    assert!(writer.write_all(0));
+    let items = restored.items.unwrap();
+    let held: Vec<bool> = addresses
+        .iter()
+        .map(|address| {
+            let other = State::hold(&NodeStore::bounded(STATE_BYTES), everything.root());
+            items.load(&other, address, &[], false)
+        })
+        .collect();
+    assert!(
+        held[..4].iter().all(|held| *held),
+        "what is held stays: {held:?}"
+    );
+    assert!(
+        !held.iter().all(|held| *held),
+        "what nobody holds goes first: {held:?}"
+    );
+    drop(state);
+}

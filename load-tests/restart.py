@@ -1,0 +1,60 @@
+"""A restart with a full mainnet-like window, beside a start with an empty folder."""
+
+import shutil
+import signal
+import statistics
+import time
+
+from follow import WINDOW, begin_following, ready, wait_until
+from servers import WORK, metrics
+from tables import table
+from upstream import Chain
+
+
+def restart(options):
+    chain = Chain("mainnet", options.chain_blocks)
+    upstream = chain.start(options.node_cores)
+    data = WORK / "data-restart"
+    shutil.rmtree(data, ignore_errors=True)
+    kinds = ("an empty folder", "SIGTERM", "kill -9")
+    took, spent, restored = ({kind: [] for kind in kinds} for _ in range(3))
+    try:
+        for _ in range(options.rounds):
+            shutil.rmtree(data, ignore_errors=True)
+            for kind in kinds:
+                began = time.monotonic()
+                # Verifying saved blocks uses every core, as an operator's machine lets it.
+                server = begin_following(options, [upstream.server.port], "", data=data)
+                wait_until("ready", lambda: ready(server)["ready"], pause=0.005)
+                took[kind].append(time.monotonic() - began)
+                spent[kind].append(server.cpu_seconds())
+                counts = metrics(server, "nearhead_saved_blocks_total")
+                restored[kind].append(counts['nearhead_saved_blocks_total{outcome="restored"}'])
+                wait_until("saved", lambda: is_saved(server))
+                if kind == "SIGTERM":
+                    server.process.send_signal(signal.SIGKILL)
+                    server.process.wait()
+                else:
+                    server.stop()
+    finally:
+        upstream.server.stop()
+    print(f"\na start with {WINDOW} mainnet-like blocks, medians of {options.rounds} rounds")
+    table(
+        ("after", "s until ready with a full window", "CPU s", "blocks restored"),
+        [
+            (
+                kind,
+                f"{statistics.median(took[kind]):.2f}",
+                f"{statistics.median(spent[kind]):.2f}",
+                f"{statistics.median(restored[kind]):.0f}",
+            )
+            for kind in kinds
+        ],
+    )
+
+
+def is_saved(server):
+    """Whether the file has had time to be written: nothing has been for two of its turns."""
+    before = metrics(server, "nearhead_saved_writes_total")
+    time.sleep(1.2)
+    return before == metrics(server, "nearhead_saved_writes_total")
