@@ -66,6 +66,38 @@ fn options() {
     check("docs/configuration.md", head, rows);
 }
 
+/// Options that the chart sets by values of their own, and those that it does not take: a secret,
+/// and a browser's.
+const NOT_IN_CHART: [&str; 8] = [
+    "listen",
+    "admin-listen",
+    "metrics-listen",
+    "data-dir",
+    "shutdown-delay",
+    "shutdown-grace",
+    "api-key",
+    "open",
+];
+
+/// The chart takes the other options by their names.
+#[test]
+fn options_of_the_chart() {
+    const PATH: &str = "deploy/chart/values.schema.json";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("{\"enum\": [\n        \"source\"").unwrap();
+    let (_, after) = rest.split_once("\n      ]").unwrap();
+    let names = OPTIONS.iter().map(|option| option.name);
+    let names = names.filter(|name| !NOT_IN_CHART.contains(name));
+    let rows: Vec<_> = names.map(|name| format!("        \"{name}\"")).collect();
+    let rows = rows.join(",\n");
+    let expected = format!("{before}{{\"enum\": [\n{rows}\n      ]{after}");
+    if text != expected {
+        assert!(updates(), "{PATH} should have:\n\n{rows}");
+        fs::write(&path, expected).unwrap();
+    }
+}
+
 #[test]
 fn node_states() {
     let rows = UpstreamState::ALL

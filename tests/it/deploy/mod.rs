@@ -1,12 +1,15 @@
-//! What deploy/ has for operators, checked by those who read it: systemd, Prometheus.
+//! What deploy/ has for operators, checked by those who read it: systemd, Prometheus, Helm.
 //!
 //! | file | what it tests |
 //! |---|---|
 //! | `mod.rs` | the units |
 //! | `alerts` | alerts and dashboards |
 //! | `prometheus` | a Prometheus that scrapes a running service |
+//! | `chart`, `pod` | the Helm chart; the pod that it makes, whose environment is run |
 
 mod alerts;
+mod chart;
+mod pod;
 mod prometheus;
 
 use std::{fs, path::Path, process::Command};

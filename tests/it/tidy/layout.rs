@@ -98,7 +98,15 @@ fn lines_fit_a_screen() {
 /// Path and text of the shell and Python scripts.
 fn scripts() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for folder in [".ci", "tests", "tests/clients", "tests/fuzz", "load-tests"] {
+    for folder in [
+        ".ci",
+        "deploy",
+        "tests",
+        "tests/chart",
+        "tests/clients",
+        "tests/fuzz",
+        "load-tests",
+    ] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(text) = fs::read_to_string(&path) else {
