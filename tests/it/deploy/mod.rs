@@ -6,11 +6,13 @@
 //! | `alerts` | alerts and dashboards |
 //! | `prometheus` | a Prometheus that scrapes a running service |
 //! | `chart`, `pod` | the Helm chart; the pod that it makes, whose environment is run |
+//! | `workflows` | the workflows of .github/ |
 
 mod alerts;
 mod chart;
 mod pod;
 mod prometheus;
+mod workflows;
 
 use std::{fs, path::Path, process::Command};
 

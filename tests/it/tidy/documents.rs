@@ -13,10 +13,13 @@ use super::{check_none, root};
 const README_LINES_MAX: usize = 120;
 
 /// Documents outside of docs/ whose links are checked.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
+    "deploy/README.md",
+    "deploy/chart/README.md",
     "load-tests/README.md",
     "tests/clients/README.md",
 ];

@@ -7,6 +7,7 @@
 //! | `calls` | some names are used in one place only, some calls are banned |
 //! | `layout` | files are short, named for what they contain, and fit a screen |
 //! | `manifest` | the release checks arithmetic |
+//! | `unsafe_code` | SECURITY.md lists every file with `unsafe`, each with its reason |
 //! | `documents` | the README is short, every relative link has a target, and every named file exists |
 
 mod boundaries;
@@ -17,6 +18,7 @@ mod layout;
 mod manifest;
 mod source;
 mod tokens;
+mod unsafe_code;
 
 use std::path::Path;
 
