@@ -320,13 +320,16 @@ fn another_genesis_is_not_restored() {
     assert_eq!(blocks.hash_at(0), None);
 }
 
+/// What is done to a file, and how.
+type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn a_file_that_is_none_of_ours_is_replaced() {
     let mut scene = Scene::of("replaced");
     scene.go_on(5);
     let canonical = scene.canonical();
     let path = scene.folder.join(NAME);
-    let cases: [(&str, &dyn Fn(&Path)); 7] = [
+    let cases: [Damage<'_>; 7] = [
         ("text", &|path| fs::write(path, "not a database").unwrap()),
         ("nothing", &|path| fs::write(path, "").unwrap()),
         ("a half", &|path| {
