@@ -43,6 +43,8 @@
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
 //! | [`doctor`] | `nearhead doctor`: what the machine and the nodes lack | `actix`, `serde_json`, `crate::http`, `crate::rpc`, `crate::service` |
+//! | [`health`] | `nearhead health`: whether a running service is ready | `actix`, `crate::http`, `crate::rpc`, `crate::service`, `crate::admin` |
+//! | `client_tls` | TLS of commands that ask a running service | `crate::` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | `thousands` | numbers as people read them | `crate::` |
@@ -79,12 +81,13 @@
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | clap, clap_complete, clap_mangen | `config`, and the command lines of `commands` |
-//! | reqwest, rustls | the client of the admin API (`commands::service_client`); upstreams (`nearhead_actors::upstream`) |
+//! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`, `client_tls`); upstreams (`nearhead_actors::upstream`) |
 //! | listenfd, sd-notify | sockets that a service manager passes on (`listeners`), and what is reported to it (`service_manager.rs`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
 pub mod admin;
+mod client_tls;
 pub mod commands;
 pub mod config;
 mod connections;
@@ -95,6 +98,7 @@ pub mod doctor;
 pub mod export;
 mod feed;
 pub mod filters;
+pub mod health;
 pub mod http;
 pub mod limits;
 mod listeners;

@@ -14,9 +14,10 @@ use std::{
 use nearhead::{
     InheritedSockets, Service,
     commands::{self, AdminCommand},
-    config::{Command, Config, Export, Init, Resolved},
+    config::{Command, Config, Export, Health, Init, Resolved},
     doctor::{Verdict, examine},
     export::{self, ExportError},
+    health::{self, HealthStatus},
     logging,
     progress::ProgressWriter,
     rpc::Forwarding,
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
             Err(error) => fail(MISUSED, &error),
         },
         Ok(Command::Doctor(resolved)) => doctor(&resolved.config),
+        Ok(Command::Health(health)) => is_ready(&health),
         Ok(Command::Export(export)) => write_files(&export),
         Ok(Command::Init(file)) => write_new(&file),
         Ok(Command::Administer(command)) => administer(*command),
@@ -91,6 +93,28 @@ fn doctor(config: &Config) -> ExitCode {
     match is_bad {
         true => ExitCode::from(FAILED),
         false => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints whether a running service is ready.
+fn is_ready(health: &Health) -> ExitCode {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(FAILED, &error),
+    };
+    let answered = runtime.block_on(health::ask(health));
+    // A name server that does not answer ends with the process.
+    runtime.shutdown_background();
+    match answered {
+        Ok(status) => {
+            print(&format!("{status}\n"));
+            match status {
+                HealthStatus::Ready => ExitCode::SUCCESS,
+                HealthStatus::NotReady(_) => ExitCode::from(FAILED),
+            }
+        }
+        Err(error) => fail(FAILED, &error),
     }
 }
 

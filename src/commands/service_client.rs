@@ -1,4 +1,4 @@
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, time::Duration};
 
 use nearhead_tenants::administration::ErrorBody;
 use reqwest::{
@@ -6,8 +6,6 @@ use reqwest::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
     redirect::Policy,
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use rustls_platform_verifier::BuilderVerifierExt;
 use serde_json::{Map, Value};
 use tokio::runtime::{self, Runtime};
 
@@ -16,6 +14,7 @@ use super::{
     api_call::{ApiCall, ROOT},
     command_line::place::Token,
 };
+use crate::client_tls::client_tls;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,7 +36,7 @@ pub(super) struct ServiceClient {
 impl ServiceClient {
     /// A client of the listener at `url`. Nothing is sent yet.
     pub(super) fn new(url: Url, token: Token) -> Result<Self, Failure> {
-        let tls = tls(url.scheme() == "https").map_err(Failure::new)?;
+        let tls = client_tls(url.scheme() == "https").map_err(Failure::new)?;
         // Another host must not get the token, neither by a redirect nor by a proxy.
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
@@ -189,18 +188,6 @@ fn parameter(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-/// TLS with the certificates that the system trusts. The client needs a configuration even if it
-/// does not use TLS, and the system may have no certificates.
-fn tls(is_used: bool) -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    let builder = match is_used {
-        true => builder.with_platform_verifier()?,
-        false => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(builder.with_no_client_auth())
 }
 
 #[cfg(test)]

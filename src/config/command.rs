@@ -6,6 +6,7 @@ use super::{
     command_error::CommandError,
     command_line::command_line,
     export::Export,
+    health::Health,
     resolved::Resolved,
     usage::{command_named, usage_message},
     written::{self, Init},
@@ -21,6 +22,8 @@ pub enum Command {
     Check(Resolved),
     /// Look at the machine and the nodes, say what to change, and stop.
     Doctor(Resolved),
+    /// Ask a running service whether it is ready, and stop.
+    Health(Health),
     /// Write the dev chain as files and stop.
     Export(Export),
     /// Write a configuration file and stop.
@@ -69,6 +72,7 @@ impl Command {
             Some(("export", matches)) => Export::read(matches).map(Self::Export),
             Some(("check", matches)) => Resolved::new(matches, environment).map(Self::Check),
             Some(("doctor", matches)) => Resolved::new(matches, environment).map(Self::Doctor),
+            Some(("health", matches)) => Health::read(matches, environment).map(Self::Health),
             Some(("init", matches)) => Ok(Self::Init(written::init(matches))),
             Some(("completions", matches)) => Ok(Self::Print(written::completions(matches))),
             Some(("man", _)) => Ok(Self::Print(written::man())),

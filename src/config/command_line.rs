@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command, builder::ValueParser};
 use clap_complete::Shell;
 
-use super::{OPTIONS, OptionSpec, export::EXPORT_OPTIONS};
+use super::{OPTIONS, OptionSpec, export::EXPORT_OPTIONS, health};
 use crate::commands;
 
 /// The command line, made from the table.
@@ -11,7 +11,7 @@ pub(super) fn command_line() -> Command {
     let serve = with_options(Command::new("nearhead"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("JSON-RPC read service for the latest 128 blocks of one Ethereum-compatible chain")
-        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead doctor [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead init [FILE]\n       nearhead completions SHELL\n       nearhead man\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
+        .override_usage("nearhead [OPTIONS]\n       nearhead check [OPTIONS]\n       nearhead doctor [OPTIONS]\n       nearhead health [URL] [OPTIONS]\n       nearhead export --genesis FILE --chain FILE [OPTIONS]\n       nearhead init [FILE]\n       nearhead completions SHELL\n       nearhead man\n       nearhead key|tenant|admin COMMAND [OPTIONS]")
         .after_help(
             "Every option can also be set as NEARHEAD_<NAME> in the environment, or as a key in the file that --config \
              names. The command line overrides the environment, and the environment overrides the file.",
@@ -22,9 +22,13 @@ pub(super) fn command_line() -> Command {
         .about("Validate the configuration and print each value with its origin; keys are hidden");
     let doctor = with_options(Command::new("doctor"))
         .about("Look at descriptors, addresses, the data folder, the clock and the nodes, and say what to change");
+    let health = health::with_arguments(with_options(Command::new("health")))
+        .override_usage("nearhead health [URL] [--timeout TIME] [OPTIONS]")
+        .about("Ask a running service whether it is ready: exit code 0 if it is, 1 if not");
     serve
         .subcommand(check)
         .subcommand(doctor)
+        .subcommand(health)
         .subcommand(export_command())
         .subcommands(commands_that_write())
         .subcommands(commands::command_lines())

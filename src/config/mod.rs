@@ -8,7 +8,8 @@
 //! | file | content |
 //! |---|---|
 //! | `mod.rs` | the table, and what values have to be together |
-//! | `command`, `command_line`, `export` | the commands; as clap knows them; `nearhead export` |
+//! | `command`, `command_line` | the commands; as clap knows them |
+//! | `export`, `health` | `nearhead export`, `nearhead health` |
 //! | `command_error`, `config_error`, `usage` | why a command cannot be resolved, or its values not together; clap's messages in one line |
 //! | `written` | a configuration file, completions and a man page, written from the table |
 //! | `resolved`, `given`, `config_file` | the configuration, each value from flag, environment or file |
@@ -23,6 +24,7 @@ mod config_error;
 mod config_file;
 mod export;
 mod given;
+mod health;
 mod parse;
 mod public_url;
 mod resolved;
@@ -53,6 +55,7 @@ pub use self::{
     command_error::CommandError,
     config_error::ConfigError,
     export::Export,
+    health::Health,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
     written::Init,

@@ -44,3 +44,44 @@ fn an_export_reads_only_the_command_line() {
         other => panic!("{other:?}"),
     }
 }
+
+/// What `nearhead health` asks.
+#[test]
+fn health_asks_the_listener_that_answers_best() {
+    let health = |flags: &[&str], environment: &[(&str, &str)], toml| {
+        let flags = [&["health"], flags].concat();
+        match command(&flags, environment, toml).unwrap() {
+            Command::Health(health) => health,
+            other => panic!("{flags:?}: {other:?}"),
+        }
+    };
+    let metrics = ("NEARHEAD_METRICS_LISTEN", "0.0.0.0:9090");
+    for (flags, environment, toml, url) in [
+        (&[][..], &[][..], None, "http://127.0.0.1:8590/ready"),
+        (&[], &[metrics], None, "http://127.0.0.1:9090/ready"),
+        (
+            &["--metrics-listen", "[::]:7"],
+            &[metrics],
+            None,
+            "http://[::1]:7/ready",
+        ),
+        (
+            &[],
+            &[("NEARHEAD_LISTEN", "10.0.0.5:80")],
+            Some("admin-listen = \"off\"\n"),
+            "http://10.0.0.5/ready",
+        ),
+    ] {
+        let found = health(flags, environment, toml);
+        assert_eq!((found.url.as_str(), found.is_configured), (url, true));
+        assert_eq!(found.timeout, Duration::from_secs(5));
+    }
+    // A configuration is not read, so it may be wrong.
+    let wrong = [("NEARHEAD_LISTEN", "here")];
+    let found = health(&["https://a.example/b/", "--timeout", "1m"], &wrong, None);
+    assert_eq!(found.url.as_str(), "https://a.example/b/ready");
+    assert_eq!(
+        (found.is_configured, found.timeout),
+        (false, Duration::from_secs(60))
+    );
+}

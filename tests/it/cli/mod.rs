@@ -2,6 +2,7 @@
 
 #[cfg(feature = "all-tests")]
 mod files;
+mod health;
 
 use std::{fs, net::TcpListener, path::PathBuf};
 
