@@ -31,7 +31,7 @@
 //! | `commands` | `nearhead key`, `tenant` and `admin`, on a data folder and on a running service |
 //! | `setup` | the sources of the vectors, and their digests |
 //! | `shutdown` | SIGTERM with requests in flight; service managers, and restarts on their sockets |
-//! | `deploy` | units, alerts, dashboards and chart of deploy/, read by systemd, Prometheus and Helm; workflows |
+//! | `deploy` | deploy/: units, alerts, dashboards, chart, image and Debian package, read and run by what they are for; workflows |
 //! | `readme` | the README's commands, run as printed |
 //! | `metrics` | the exported metrics against docs/metrics.md |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |

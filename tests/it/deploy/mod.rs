@@ -1,4 +1,4 @@
-//! What deploy/ has for operators, checked by those who read it: systemd, Prometheus, Helm.
+//! What deploy/ has for operators, checked by what reads it: systemd, Prometheus, Helm, buildah, dpkg.
 //!
 //! | file | what it tests |
 //! |---|---|
@@ -7,14 +7,32 @@
 //! | `prometheus` | a Prometheus that scrapes a running service |
 //! | `chart`, `pod` | the Helm chart; the pod that it makes, whose environment is run |
 //! | `workflows` | the workflows of .github/ |
+//! | `shipped` | the program without its symbols, which packages have |
+//! | `image` | the image, built and started |
+//! | `context` | what the image is built from |
+//! | `buildah` | what builds images |
+//! | `compose` | the services around it |
+//! | `package` | the Debian package, from its installation to its removal |
+//! | `clean_root` | a Debian with nothing installed |
 
 mod alerts;
+mod buildah;
 mod chart;
+mod clean_root;
+mod compose;
+mod context;
+mod image;
+mod package;
 mod pod;
 mod prometheus;
+mod shipped;
 mod workflows;
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use crate::harness::{check, scratch};
 
@@ -23,6 +41,17 @@ const UNITS: [&str; 2] = ["nearhead.service", "nearhead.socket"];
 /// A file of the project.
 fn project(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Runs a command, which has to succeed; returns its standard output.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}: run tests/setup"));
+    let [text, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{command:?}: {text}{errors}");
+    text
 }
 
 fn analyze(arguments: &[&str]) -> (bool, String) {
@@ -43,7 +72,8 @@ fn units_are_valid() {
         fs::write(&path, unit).unwrap();
         path.to_str().unwrap().to_owned()
     });
-    let (are_valid, text) = analyze(&["verify", &paths[0], &paths[1]]);
+    // Nor is its man page.
+    let (are_valid, text) = analyze(&["verify", "--man=no", &paths[0], &paths[1]]);
     check(&text, &are_valid, &true);
     // It may warn of other units of this machine.
     let is_of_ours = |line: &&str| line.contains("nearhead.s");
