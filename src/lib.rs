@@ -26,6 +26,7 @@
 //! | [`config`] | all options in one table: flag, environment, file, messages | `actix::`, `actix_web::`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::service` |
 //! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
 //! | `listeners` | the addresses that the service listens on, and their HTTP servers | `serde_json`, `RpcError`, `Envelope`, `crate::service`, `crate::feed` |
+//! | [`proxy_header`] | the header of the PROXY protocol, version 2 | `actix`, `tokio`, `crate::` |
 //! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
 //! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes without details, the access log | `crate::admin`, `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
@@ -106,6 +107,7 @@ pub mod logging;
 mod memory;
 pub mod metrics;
 pub mod progress;
+pub mod proxy_header;
 mod relative_time;
 pub mod rpc;
 mod service;

@@ -103,6 +103,11 @@ fn params() {
 }
 
 #[test]
+fn proxy_header() {
+    check("proxy_header");
+}
+
+#[test]
 fn trie_nodes() {
     check("trie_nodes");
 }

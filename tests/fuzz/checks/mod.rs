@@ -7,18 +7,20 @@
 mod chain;
 mod follow;
 mod frames;
+mod proxy;
 mod request;
 
 pub use chain::{block_rlp, chain_file, trie_nodes};
 pub use follow::follow;
 pub use frames::frames;
+pub use proxy::proxy_header;
 pub use request::{envelope, log_filter, params};
 
 /// A target's name and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("block_rlp", block_rlp),
     ("chain_file", chain_file),
     ("envelope", envelope),
@@ -26,5 +28,6 @@ pub const TARGETS: [Target; 8] = [
     ("frames", frames),
     ("log_filter", log_filter),
     ("params", params),
+    ("proxy_header", proxy_header),
     ("trie_nodes", trie_nodes),
 ];
