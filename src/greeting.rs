@@ -37,6 +37,10 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         MethodSet::Core => ("eth_getBlockByHash", format!("\"{hash}\",false")),
     };
     let url = service.url();
+    // The certificate is for a name, not for the address of a listener.
+    let named = config.public_url.as_deref();
+    let named = named.filter(|_| config.tls_cert.is_some());
+    let tried = named.unwrap_or(&url);
     let admin = service.admin_url().map(|url| format!("admin   {url}\n"));
     let metrics = service
         .metrics_url()
@@ -56,7 +60,7 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
          head    {number} {hash}\n\
          url     {url}/v3/<API_KEY>\n\
          {operators}\
-         try     {prompt}curl -s {url}/v3/{key} -H 'content-type: application/json' \
+         try     {prompt}curl -s {tried}/v3/{key} -H 'content-type: application/json' \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'\n",
         version = env!("CARGO_PKG_VERSION"),
     )

@@ -9,7 +9,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-use crate::{client_tls::client_tls, config::Health};
+use crate::{config::Health, tls::client};
 
 /// Longest answer in bytes: a few reasons, each a short sentence, and the path of a failing store.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -79,11 +79,16 @@ pub async fn ask(health: &Health) -> Result<HealthStatus, HealthError> {
         url: health.url.to_string(),
         what,
     };
-    let tls = client_tls(health.url.scheme() == "https");
-    let tls = tls.map_err(|error| HealthError::Unreachable {
+    let failed = |error: &dyn Error| HealthError::Unreachable {
         url: health.url.to_string(),
         cause: error.to_string(),
-    })?;
+    };
+    let tls = match (health.url.scheme(), &health.certificate) {
+        ("https", Some(path)) => client::trusting_file(path).map_err(|error| failed(&error))?,
+        ("https", None) => client::trusting_system(),
+        _ => client::unused(),
+    };
+    let tls = tls.map_err(|error| failed(&error))?;
     // What is asked is this listener, and not what a proxy or a redirect leads to.
     let client = Client::builder()
         .tls_backend_preconfigured(tls)

@@ -27,6 +27,7 @@
 //! | `service` | starts and stops the parts; the only module that knows them all | `serde_json`, `RpcError`, `Envelope`, `Params` |
 //! | `listeners` | the addresses that the service listens on, and their HTTP servers | `serde_json`, `RpcError`, `Envelope`, `crate::service`, `crate::feed` |
 //! | [`proxy_header`] | the header of the PROXY protocol, version 2 | `actix`, `tokio`, `crate::` |
+//! | `tls` | the certificate of the listeners and its key, read from files and read again | `actix`, `serde_json`, `crate::http`, `crate::config`, `crate::service` |
 //! | `feed` | the source's thread | `actix_web`, `crate::http`, `crate::rpc`, `crate::access`, `api_key`, `serde_json` |
 //! | [`http`] | routes, the bodies of requests and replies, handshakes of sessions, probes without details, the access log | `crate::admin`, `crate::config`, `crate::service`, `crate::feed`, `rpc::methods` |
 //! | `http/request_actor.rs` | one HTTP request's work as an actor | `actix_web`, `actix_http`, `crate::http`, `super::reply` |
@@ -45,7 +46,6 @@
 //! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
 //! | [`doctor`] | `nearhead doctor`: what the machine and the nodes lack | `actix`, `serde_json`, `crate::http`, `crate::rpc`, `crate::service` |
 //! | [`health`] | `nearhead health`: whether a running service is ready | `actix`, `crate::http`, `crate::rpc`, `crate::service`, `crate::admin` |
-//! | `client_tls` | TLS of commands that ask a running service | `crate::` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | `thousands` | numbers as people read them | `crate::` |
@@ -82,13 +82,13 @@
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | clap, clap_complete, clap_mangen | `config`, and the command lines of `commands` |
-//! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`, `client_tls`); upstreams (`nearhead_actors::upstream`) |
+//! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`); upstreams (`nearhead_actors::upstream`); TLS of the listeners and of these clients (`tls`) |
+//! | tokio-rustls, rustls-webpki | handshakes and streams of the listeners (`listeners`); when a certificate ends, and whom it names (`tls`) |
 //! | listenfd, sd-notify | sockets that a service manager passes on (`listeners`), and what is reported to it (`service_manager.rs`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
 
 pub mod access;
 pub mod admin;
-mod client_tls;
 pub mod commands;
 pub mod config;
 mod connections;
@@ -116,8 +116,10 @@ pub mod tenants;
 #[cfg(test)]
 mod test_rng;
 mod thousands;
+mod tls;
 pub mod ws;
 
 pub use connections::LivenessWatch;
 pub use listeners::{InheritError, InheritedSockets, ListenError};
 pub use service::{Service, StartError};
+pub use tls::TlsError;

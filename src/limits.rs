@@ -119,6 +119,19 @@ pub(crate) const KEEPING_UP_MAX: Duration = Duration::from_millis(400);
 /// Pause after connections could not be accepted, for example because no file descriptor is left.
 pub(crate) const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(500);
 
+/// Steps of TLS handshakes that one worker takes in a turn of its event loop: each takes some 0.1
+/// ms, with an RSA key of 2,048 bits 1 ms, and the requests of others wait for that long. Further
+/// ones wait for the next turn, first come, first served; how many wait is bounded by the slots.
+pub(crate) const HANDSHAKE_STEPS_PER_TURN: usize = 4;
+
+/// Longest file of certificates or of a key, in bytes: all authorities that a system trusts have
+/// 250 KB.
+pub(crate) const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes of a request over plain HTTP to a listener with TLS that are read before it is closed, so
+/// that its client gets the answer: the rest would reset the connection.
+pub(crate) const PLAIN_REQUEST_BYTES_MAX: usize = 64 << 10;
+
 /// Open connections of the admin listener, and of the metrics listener: some scrapers, and some
 /// browsers, which open six each.
 pub(crate) const OPERATOR_CONNECTIONS_MAX: usize = 64;

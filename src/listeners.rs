@@ -4,11 +4,17 @@
 //! on one of them does not starve the others.
 
 mod acceptor;
+mod entrance;
+mod exposure;
+mod handshake_turns;
+mod handshakes;
 mod http_server;
 mod inherited;
 mod intake;
 mod load;
+mod proxy_headers;
 mod stopping;
+mod transport;
 mod worker;
 
 use std::{
@@ -28,10 +34,12 @@ use crate::{
     http::{self, ServerState},
     limits,
     metrics::ListenerKind,
+    tls::{OwnClient, ServerTls},
 };
 
 pub use self::inherited::{InheritError, InheritedSockets};
 use self::{
+    exposure::Exposed,
     http_server::{HttpServer, Shape},
     stopping::Stop,
 };
@@ -52,6 +60,27 @@ pub(crate) struct Addresses {
     pub(crate) public: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl Addresses {
+    /// Warns of what strangers can reach, and read on its way.
+    fn warn(&self, is_tls: bool, has_proxy: bool) {
+        let all = [
+            (ListenerKind::Public, Some(self.public), is_tls),
+            (ListenerKind::Admin, self.admin, is_tls),
+            (ListenerKind::Metrics, self.metrics, false),
+        ];
+        for (listener, address, is_tls) in all {
+            let exposed = address.map(|address| Exposed {
+                listener,
+                address,
+                is_tls,
+            });
+            if let Some(warning) = exposed.and_then(|exposed| exposed.warning(has_proxy)) {
+                tracing::warn!("{warning}");
+            }
+        }
+    }
 }
 
 /// Sockets that hold the addresses of a service and do not listen yet.
@@ -136,6 +165,7 @@ impl Sockets {
     pub(crate) fn serve(
         self,
         config: &Config,
+        tls: Option<&Arc<ServerTls>>,
         state: &ServerState,
         admin_state: &AdminState,
         failed: impl FnOnce(String) + Clone + Send + 'static,
@@ -152,6 +182,7 @@ impl Sockets {
             admin: address(&admin),
             metrics: address(&metrics),
         };
+        addresses.warn(tls.is_some(), !config.trusted_proxies.is_empty());
         let of_clients = state.clone();
         let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
             http::configure_watched(&of_clients, watch, routes);
@@ -160,10 +191,14 @@ impl Sockets {
         let watch = SharedWatch::with_liveness(&liveness);
         let watch = watch.with_calls(Arc::clone(&state.reads.calls_waiting));
         let clients = HttpServer::new(config, Shape::of_clients(config), watch, &state.metrics);
+        let clients = clients
+            .with_proxy_headers(config.proxy_protocol.then(|| admin_state.own.clone()))
+            .with_tls(tls.map(ServerTls::of_public));
         let clients = public.serve(clients, routes, failed.clone())?;
+        let own = tls.cloned().map(OwnClient::new);
         // Scrapers reach theirs by any name: it has nothing that a page could change.
         let of_operators = [
-            (admin, Some(admin_state.with_public(addresses.public))),
+            (admin, Some(admin_state.with_public(addresses.public, own))),
             (metrics, None),
         ];
         let serve = |(socket, admin): (ListeningSocket, Option<AdminState>)| {
@@ -174,6 +209,9 @@ impl Sockets {
             let shape = Shape::of_operators(config, kind);
             let watch = SharedWatch::with_liveness(&liveness);
             let server = HttpServer::new(config, shape, watch, &state.metrics);
+            // Scrapers are in a network of the operator's own, and admin has the metrics over TLS.
+            let tls = tls.filter(|_| kind == ListenerKind::Admin);
+            let server = server.with_tls(tls.map(ServerTls::of_admin));
             let state = state.clone();
             let routes = move |routes: &mut ServiceConfig, watch: &Rc<Watch>| {
                 admin::configure_watched(&state, admin.as_ref(), watch, routes);

@@ -14,7 +14,7 @@ mod tenant_parts;
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::SystemTime,
 };
@@ -35,6 +35,7 @@ use crate::{
     listeners::{InheritedSockets, Sockets},
     rpc::Forwarding,
     tenants::ReplaceConfigured,
+    tls::{ServerTls, TlsError},
 };
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
@@ -44,6 +45,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Service {
     head: Head,
+    /// `None` if the listeners speak plain HTTP.
+    tls: Option<Arc<ServerTls>>,
     started: Started,
     failure: watch::Receiver<Option<String>>,
     stop: Mutex<Option<oneshot::Sender<Stop>>>,
@@ -72,6 +75,8 @@ impl Service {
     ) -> Result<Self, StartError> {
         let config = config.complete()?;
         let forwarding = Forwarding::new(&config.forward)?;
+        let tls = config.tls_files().map(ServerTls::read).transpose()?;
+        let tls = tls.map(Arc::new);
         // Bound at once, so that a port in use is an error before a long import. They refuse
         // connections until the head is readable.
         let sockets = Sockets::bind(&config, inherited)?;
@@ -83,6 +88,7 @@ impl Service {
             config,
             forwarding,
             sockets,
+            tls: tls.clone(),
             head: head.clone(),
             report,
             failure: Failure::new(failed),
@@ -101,6 +107,7 @@ impl Service {
         let started = outcome.recv().map_err(|_| StartError::Panicked)??;
         Ok(Self {
             head,
+            tls,
             started,
             failure,
             stop: Mutex::new(Some(stop)),
@@ -108,16 +115,18 @@ impl Service {
         })
     }
 
-    /// `http://ADDRESS:PORT` as a client on this machine reaches it, without a key.
+    /// `http://ADDRESS:PORT`, or https with TLS, as a client on this machine reaches it, without a
+    /// key.
     #[must_use]
     pub fn url(&self) -> String {
-        url_of(self.started.addresses.public)
+        url_of(self.started.addresses.public, self.tls.is_some())
     }
 
-    /// `http://ADDRESS:PORT` of the admin listener, if there is one.
+    /// The same of the admin listener, if there is one.
     #[must_use]
     pub fn admin_url(&self) -> Option<String> {
-        self.started.addresses.admin.map(url_of)
+        let address = self.started.addresses.admin?;
+        Some(url_of(address, self.tls.is_some()))
     }
 
     /// The link that makes the first account, if there was none at the start. It is for the one who
@@ -131,7 +140,8 @@ impl Service {
     /// `http://ADDRESS:PORT` of the metrics listener, if there is one.
     #[must_use]
     pub fn metrics_url(&self) -> Option<String> {
-        self.started.addresses.metrics.map(url_of)
+        let address = self.started.addresses.metrics?;
+        Some(url_of(address, false))
     }
 
     /// The pointer to the current snapshot.
@@ -174,6 +184,22 @@ impl Service {
         let _ = self.started.tenants.send(ReplaceConfigured(keys)).await;
     }
 
+    /// Reads the certificate of the listeners and its key again. Connections go on; those that come
+    /// later have what is new.
+    ///
+    /// # Errors
+    /// The files cannot be used: then all stays as it is.
+    pub fn reload_tls(&self) -> Result<(), TlsError> {
+        let Some(tls) = &self.tls else {
+            return Ok(());
+        };
+        let metrics = &self.started.metrics.tls;
+        let read = tls.read_again();
+        metrics.reloaded(read.is_ok());
+        metrics.ends(tls.not_after());
+        read
+    }
+
     /// Waits until the service cannot go on, and returns the reason.
     pub async fn failed(&self) -> String {
         let mut failure = self.failure.clone();
@@ -214,14 +240,15 @@ impl Drop for Service {
 }
 
 /// An address as it is reached on this machine.
-fn url_of(mut address: SocketAddr) -> String {
+fn url_of(mut address: SocketAddr, is_tls: bool) -> String {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    format!("http://{address}")
+    let scheme = if is_tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }
 
 #[cfg(test)]

@@ -15,8 +15,10 @@ use tokio::sync::Semaphore;
 use super::{api::ApiError, login_throttle::LoginThrottle, usage_reads::UsageReads};
 use crate::{
     access::LocalOnly,
+    connections::OwnConnections,
     limits::VERIFICATIONS_MAX,
     tenants::{Administer, TenantsActor},
+    tls::OwnClient,
 };
 
 /// What administration needs; cloning shares it.
@@ -26,6 +28,10 @@ pub struct AdminState {
     pub(super) local_only: LocalOnly,
     /// Where the public listener is.
     pub(super) public: SocketAddr,
+    /// The connections to it.
+    pub(crate) own: OwnConnections,
+    /// Makes TLS connections to it, if it speaks TLS, as the admin listener then does too.
+    pub(super) tls: Option<OwnClient>,
     /// The URL at which clients reach it, if that is another one.
     pub(super) public_url: Option<Arc<str>>,
     /// The URLs of the nodes that are followed, without secrets.
@@ -68,6 +74,8 @@ impl AdminState {
             tenants: setup.tenants,
             local_only: setup.local_only,
             public: setup.public,
+            own: OwnConnections::default(),
+            tls: None,
             public_url: setup.public_url.map(Into::into),
             nodes: setup.nodes.into(),
             proxy_header,
@@ -78,10 +86,12 @@ impl AdminState {
         }
     }
 
-    /// The same, with the address that the public listener has got.
-    pub(crate) fn with_public(&self, public: SocketAddr) -> Self {
+    /// The same, with the address that the public listener has got, and with TLS if both
+    /// listeners speak it.
+    pub(crate) fn with_public(&self, public: SocketAddr, tls: Option<OwnClient>) -> Self {
         Self {
             public,
+            tls,
             ..self.clone()
         }
     }

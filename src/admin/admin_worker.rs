@@ -202,7 +202,7 @@ impl AdminWorker {
         let headers = request.headers();
         let hop = Hop {
             is_proxy: peer.is_some_and(|peer| proxies.contain(peer)),
-            is_tls: peer.is_some_and(|peer| proxies.is_tls(peer, headers)),
+            is_tls: admin.tls.is_some() || peer.is_some_and(|peer| proxies.is_tls(peer, headers)),
         };
         let from = client_address(&self.server, request);
         let now = SystemTime::now().into();

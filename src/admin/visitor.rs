@@ -83,7 +83,7 @@ impl Visitor {
 pub(super) struct Hop {
     /// Whether a trusted proxy sent it.
     pub(super) is_proxy: bool,
-    /// Whether a trusted proxy received it over TLS.
+    /// Whether the client sent it over TLS: to this listener, or to a trusted proxy.
     pub(super) is_tls: bool,
 }
 

@@ -23,8 +23,13 @@ impl Connection {
     /// Opens the place where a command works.
     pub(super) fn open(place: &Place) -> Result<Self, Failure> {
         match place {
-            Place::Service { url, token } => {
-                ServiceClient::new(url.clone(), token.clone()).map(Self::Service)
+            Place::Service {
+                url,
+                token,
+                certificates,
+            } => {
+                let client = ServiceClient::new(url.clone(), token.clone(), certificates);
+                client.map(Self::Service)
             }
             Place::Folder { root, chain_id } => {
                 let root = DataRoot::Given(root.clone());

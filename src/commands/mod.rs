@@ -10,6 +10,7 @@
 //! | `key_verbs`, `tenant_verbs`, `admin_verbs` | what each verb does |
 //! | `connection` | what does the operations |
 //! | `service_client`, `api_call` | a running service: the client of its API, and verb and path of each call |
+//! | `service_tls` | TLS of that client |
 //! | `key_text`, `time_text`, `table` | answers as people read them |
 //! | `terminal` | questions to a person |
 //! | `failure` | why a command failed |
@@ -23,6 +24,7 @@ mod key_text;
 mod key_verbs;
 mod run;
 mod service_client;
+mod service_tls;
 mod table;
 mod tenant_verbs;
 mod terminal;

@@ -12,9 +12,9 @@ use tokio::runtime::{self, Runtime};
 use super::{
     Failure,
     api_call::{ApiCall, ROOT},
-    command_line::place::Token,
+    command_line::place::{Certificates, Token},
+    service_tls,
 };
-use crate::client_tls::client_tls;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,8 +35,15 @@ pub(super) struct ServiceClient {
 
 impl ServiceClient {
     /// A client of the listener at `url`. Nothing is sent yet.
-    pub(super) fn new(url: Url, token: Token) -> Result<Self, Failure> {
-        let tls = client_tls(url.scheme() == "https").map_err(Failure::new)?;
+    pub(super) fn new(
+        url: Url,
+        token: Token,
+        certificates: &Certificates,
+    ) -> Result<Self, Failure> {
+        let tls = match url.scheme() {
+            "https" => service_tls::config(certificates)?,
+            _ => crate::tls::client::unused().map_err(Failure::new)?,
+        };
         // Another host must not get the token, neither by a redirect nor by a proxy.
         let client = Client::builder()
             .tls_backend_preconfigured(tls)

@@ -57,6 +57,15 @@ pub enum ConfigError {
         "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy"
     )]
     NoTrustedProxy,
+    /// Only trusted proxies could connect, and there is none.
+    #[error("with --proxy-protocol, only trusted proxies may connect: add --trusted-proxy")]
+    NobodyConnects,
+    /// TLS has a part of its files.
+    #[error("TLS needs a certificate and its key: add --{missing} FILE")]
+    NoTlsFile {
+        /// The option that is missing.
+        missing: &'static str,
+    },
     /// Methods are to be passed to nodes, and there are none.
     #[error("--forward passes methods to nodes: it needs --source node")]
     NothingToForwardTo,

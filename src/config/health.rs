@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -28,6 +29,9 @@ pub struct Health {
     /// Whether the listener is that of the configuration, not one that was named. Then it is asked
     /// as `localhost`, which each listener accepts.
     pub(crate) is_configured: bool,
+    /// The file with the certificate that it has to show, whatever names that has; `None`: one for
+    /// the URL's host, by an authority that the system trusts.
+    pub(crate) certificate: Option<PathBuf>,
     /// How long it may take to answer.
     pub(crate) timeout: Duration,
 }
@@ -67,11 +71,14 @@ impl Health {
             }
         };
         let text = matches.get_one::<String>("url");
-        let url = match text {
-            Some(text) => ready_of(text),
+        let (url, certificate) = match text {
+            Some(text) => (ready_of(text), None),
             None => {
-                let resolved = Resolved::new(matches, environment)?;
-                ready_of(&format!("http://{}", asked(&resolved.config)?))
+                let Resolved { config, .. } = Resolved::new(matches, environment)?;
+                let Asked { address, has_tls } = asked(&config)?;
+                let certificate = config.tls_cert.filter(|_| has_tls);
+                let scheme = if certificate.is_some() { "https" } else { "http" };
+                (ready_of(&format!("{scheme}://{address}")), certificate)
             }
         };
         let url = url.ok_or_else(|| CommandError::Value {
@@ -83,6 +90,7 @@ impl Health {
         Ok(Self {
             url,
             is_configured: text.is_none(),
+            certificate,
             timeout,
         })
     }
@@ -102,18 +110,35 @@ fn ready_of(listener: &str) -> Option<Url> {
     Some(url)
 }
 
+/// The listener to ask.
+struct Asked {
+    address: SocketAddr,
+    /// Whether it speaks TLS if any does.
+    has_tls: bool,
+}
+
 /// The listener of a configuration that answers best: those for operators say why the service is
-/// not ready, and answer in an overload too.
-fn asked(config: &Config) -> Result<SocketAddr, CommandError> {
+/// not ready, and answer in an overload too. One that wants a client certificate is not asked, and
+/// none that wants the address of a client first.
+fn asked(config: &Config) -> Result<Asked, CommandError> {
     let admin = match config.admin_listen {
+        _ if config.admin_client_ca.is_some() => None,
         AdminListen::At(address) => Some(address),
         AdminListen::Default => Some(AdminListen::DEFAULT),
         AdminListen::Off => None,
     };
-    let (option, address) = match (config.metrics_listen, admin) {
-        (Some(address), _) => ("metrics-listen", address),
-        (None, Some(address)) => ("admin-listen", address),
-        (None, None) => ("listen", config.listen),
+    let (option, address, has_tls) = match (config.metrics_listen, admin) {
+        (Some(address), _) => ("metrics-listen", address, false),
+        (None, Some(address)) => ("admin-listen", address, true),
+        (None, None) if config.proxy_protocol => {
+            return Err(CommandError::Value {
+                option: "metrics-listen".to_owned(),
+                value: "none".to_owned(),
+                accepts: "an address, where nearhead health asks: with --proxy-protocol, the \
+                          listener for clients answers proxies alone",
+            });
+        }
+        (None, None) => ("listen", config.listen, true),
     };
     if address.port() == 0 {
         return Err(CommandError::Value {
@@ -122,7 +147,10 @@ fn asked(config: &Config) -> Result<SocketAddr, CommandError> {
             accepts: "a port other than 0, or the URL of the listener after nearhead health",
         });
     }
-    Ok(reached(address))
+    Ok(Asked {
+        address: reached(address),
+        has_tls,
+    })
 }
 
 /// Where this machine reaches a listener: one of all addresses has a loopback address too.

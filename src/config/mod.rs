@@ -47,6 +47,7 @@ use nearhead_tenants::allowlists;
 use crate::{
     access::{Host, MethodSet},
     limits,
+    tls::TlsFiles,
 };
 
 pub use self::{
@@ -298,9 +299,9 @@ options! {
     "connections-per-address" connections_per_address: Cap = Cap::Auto,
         "CONNECTIONS", "auto or a whole number from 0 to 10000000", |text| cap(text, 0, 10_000_000);
     // At least 1 s, because actix measures it with a clock that it reads twice a second.
-    /// How long a request's headers may take to arrive. Connections without an accepted key have
-    /// 2s when they take three quarters of the --max-connections that are left for them, and 1s
-    /// when they take nearly all
+    /// How long a request's headers may take to arrive, and a TLS handshake before the first one.
+    /// Connections without an accepted key have 2s when they take three quarters of the
+    /// --max-connections that are left for them, and 1s when they take nearly all
     "header-timeout" header_timeout: Duration = limits::HEADER_TIMEOUT,
         "TIME", "a time from 1s to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_secs(1), Duration::from_secs(3600));
@@ -342,6 +343,19 @@ options! {
     "shutdown-grace" shutdown_grace: Duration = Duration::from_secs(10),
         "TIME", "a time in whole seconds from 0 to 1h, such as 10s or 1m",
         whole_seconds;
+"TLS":
+    /// Certificate of the public and the admin listener in PEM, followed by those between it and
+    /// its authority: both then speak TLS alone. It is read again when the file changes, and at
+    /// SIGHUP
+    "tls-cert" tls_cert: Option<PathBuf> = None,
+        "FILE", "the path of a file", path;
+    /// Private key of --tls-cert in PEM, not encrypted. It is read again with it
+    "tls-key" tls_key: Option<PathBuf> = None,
+        "FILE", "the path of a file", path;
+    /// Authorities in PEM: the admin listener lets in only clients with a certificate that one of
+    /// them has signed. It is read again with --tls-cert
+    "admin-client-ca" admin_client_ca: Option<PathBuf> = None,
+        "FILE", "the path of a file", path;
 "Access":
     /// A key that clients may use, with the name of its tenant. May be given several times.
     /// Separate several with commas in the environment; use a list in the file. Source dev on a
@@ -359,6 +373,10 @@ options! {
     /// file
     "trusted-proxy" trusted_proxies: Vec<allowlists::Network> = Vec::new(),
         "NETWORK", "an IP address or a network such as 10.0.0.0/8, at most 16 of them", trusted_proxies;
+    /// Each connection to the public listener has to come from --trusted-proxy and begins with a
+    /// header of the PROXY protocol, version 2: its address is the client's for all purposes
+    "proxy-protocol" proxy_protocol: bool = false,
+        "BOOL", "true or false", parsed;
     /// The header in which an authenticating proxy names the account of an administrator or holder.
     /// It is read in requests to the admin listener that come from --trusted-proxy directly; the
     /// proxy has to remove it from what clients send
@@ -433,11 +451,36 @@ impl Config {
         } else if !self.forward.is_empty() {
             return Err(ConfigError::NothingToForwardTo);
         }
-        if self.admin_proxy_header.is_some() && self.trusted_proxies.is_empty() {
-            return Err(ConfigError::NoTrustedProxy);
+        self.check_tls()?;
+        if self.trusted_proxies.is_empty() {
+            if self.admin_proxy_header.is_some() {
+                return Err(ConfigError::NoTrustedProxy);
+            }
+            if self.proxy_protocol {
+                return Err(ConfigError::NobodyConnects);
+            }
         }
         self.add_default_key();
         Ok(self)
+    }
+
+    /// The files of TLS, if the listeners speak it.
+    pub(crate) fn tls_files(&self) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            certificate: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            client_authorities: self.admin_client_ca.clone(),
+        })
+    }
+
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        match (&self.tls_cert, &self.tls_key, &self.admin_client_ca) {
+            (Some(_), None, _) => Err(ConfigError::NoTlsFile { missing: "tls-key" }),
+            (None, Some(_), _) | (None, None, Some(_)) => Err(ConfigError::NoTlsFile {
+                missing: "tls-cert",
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Sets the address of the public listener, and adds the default key or takes it away, as the

@@ -42,6 +42,9 @@ pub(crate) struct Connection {
     pub(super) new_connection: RefCell<Option<NewConnection>>,
     pub(super) slot: Slot<Weak<Self>>,
     evictions: Rc<Evictions>,
+    end: Cell<End>,
+    /// Whether the transport has read the end of what the client sends.
+    is_read_to_end: Cell<bool>,
     /// The reply whose last bytes may not be sent yet.
     unsent: RefCell<Option<HeldReply>>,
     /// The key that was presented last.
@@ -59,6 +62,17 @@ pub(super) enum Phase {
     Writing,
     /// Serving a WebSocket session, which has its own clock.
     Session,
+}
+
+/// How the sending side is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The socket does it.
+    Socket,
+    /// Its transport does it, once it is asked to.
+    Transport,
+    /// The transport is asked to.
+    Asked,
 }
 
 impl Connection {
@@ -83,6 +97,8 @@ impl Connection {
             new_connection: RefCell::new(Some(new_connection)),
             slot,
             evictions,
+            end: Cell::new(End::Socket),
+            is_read_to_end: Cell::new(false),
             unsent: RefCell::default(),
             last_key: LastKey::default(),
         }
@@ -142,9 +158,39 @@ impl Connection {
         }
     }
 
+    /// Says that a transport such as TLS ends the sending side, because it has to say so to the
+    /// client.
+    pub(crate) fn ends_by_transport(&self) {
+        self.end.set(End::Transport);
+    }
+
+    /// Records that the transport has read the end of what the client sends. Under TLS, that comes
+    /// before the end of the socket.
+    pub(crate) fn read_to_end(&self) {
+        self.is_read_to_end.set(true);
+    }
+
+    /// Whether the transport has to end the sending side.
+    pub(crate) fn is_to_finish(&self) -> bool {
+        self.end.get() == End::Asked
+    }
+
+    /// Ends the sending side: at once, or when the connection writes next.
+    fn finish(&self) {
+        match self.end.get() {
+            End::Socket => {
+                // This fails if the connection has already ended.
+                let _ = self.with_socket(|socket| socket.shutdown(Shutdown::Write));
+            }
+            End::Transport | End::Asked => self.end.set(End::Asked),
+        }
+    }
+
     /// Whether the client has closed its side and everything it sent was read.
     pub(super) fn is_closed(&self) -> bool {
-        self.with_socket(|socket| matches!(socket.peek(&mut [MaybeUninit::uninit()]), Ok(0)))
+        let is_end =
+            |socket: SockRef<'_>| matches!(socket.peek(&mut [MaybeUninit::uninit()]), Ok(0));
+        self.is_read_to_end.get() || self.with_socket(is_end)
     }
 
     /// Whether the socket is ready for any of `events` now.
@@ -185,9 +231,9 @@ impl Connection {
             unsafe_code,
             reason = "actix-web lends the stream only while it is set up"
         )]
-        // SAFETY: a `Connection` is held by the data of its connection, by its requests and by
-        // their replies, all of which the connection drops before its socket; the watch holds it
-        // weakly, on the same thread.
+        // SAFETY: a `Connection` is held by the transport, which drops it before its socket, by the
+        // data of its connection, by its requests and by their replies, all of which the connection
+        // drops before the transport; the watch holds it weakly, on the same thread.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
         work(SockRef::from(&socket))
     }
@@ -205,7 +251,8 @@ impl ConnectionHandle {
     /// Whether the client has closed its side, even if bytes that it sent before are unread.
     pub(crate) fn is_gone(&self) -> bool {
         let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        self.is_ready_for(closed).unwrap_or(false)
+        let is_read = self.0.upgrade().is_some_and(|it| it.is_read_to_end.get());
+        is_read || self.is_ready_for(closed).unwrap_or(false)
     }
 
     /// Whether the kernel takes more bytes to send.
@@ -245,8 +292,7 @@ impl ConnectionHandle {
     /// would wait while actix keeps reading.
     pub(crate) fn finish(&self) {
         if let Some(connection) = self.0.upgrade() {
-            // This fails if the connection has already ended.
-            let _ = connection.with_socket(|socket| socket.shutdown(Shutdown::Write));
+            connection.finish();
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `strangers` | connections without an accepted key, in the order in which they are evicted |
 //! | `holders` | connections with an accepted key, and which of them is evicted if no stranger can be |
 //! | `owners` | which tenants have connections on any worker of a listener |
+//! | `own_connections` | connections of the service to itself |
 //! | `new_connections` | connections on which no request has come yet |
 //! | `liveness` | whether all workers still run |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
@@ -28,6 +29,7 @@ mod held_reply;
 mod holders;
 mod liveness;
 mod new_connections;
+mod own_connections;
 mod owners;
 mod slot;
 mod slots;
@@ -43,6 +45,7 @@ pub(crate) use held_reply::HeldReply;
 pub(crate) use liveness::Liveness;
 pub use liveness::LivenessWatch;
 pub(crate) use new_connections::NewConnections;
+pub(crate) use own_connections::OwnConnections;
 pub(crate) use slots::SlotLimits;
 pub(crate) use watch::{Answering, SharedWatch, Watch, WatchLimits};
 

@@ -126,6 +126,19 @@ impl<T> Slot<T> {
         }
     }
 
+    /// Gives up the slot of a stranger; whether it was one.
+    pub(super) fn leave(&self) -> bool {
+        let SlotState::Stranger(position) = self.state.get() else {
+            return false;
+        };
+        self.state.set(SlotState::NoSlot);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.slots.borrow_mut().free_stranger(position);
+            shared.metrics.strangers.dec();
+        }
+        true
+    }
+
     /// A key of this owner was accepted: this is no stranger's from now on.
     pub(super) fn accepted(&self, owner: Owner, now: Tick) {
         if let SlotState::Stranger(position) = self.state.get()

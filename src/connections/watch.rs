@@ -176,6 +176,17 @@ impl Watch {
         connection
     }
 
+    /// Counts a stranger's connection by this network from now on, as a proxy has named its client.
+    /// If that has too many, others of it are evicted. One that was evicted itself stays so.
+    pub(crate) fn count_by(&self, connection: &Rc<Connection>, network: Option<IpAddr>) {
+        let now = self.now.get();
+        if connection.slot.leave() {
+            evict(&self.slots.make_room(network, now, idle_since));
+            let stranger = Rc::downgrade(connection);
+            connection.slot.take(stranger, network, now);
+        }
+    }
+
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if connection.new_connection.take().is_some() {

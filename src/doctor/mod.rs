@@ -5,8 +5,10 @@
 //! |---|---|
 //! | `mod.rs` | what is looked at |
 //! | `judge` | what follows from it; the time is passed in |
+//! | `certificate` | the same of the files of TLS |
 //! | `finding` | one line of the result |
 
+mod certificate;
 mod finding;
 mod judge;
 
@@ -27,12 +29,16 @@ use nearhead_chain::network::Network;
 use tokio::{task::spawn_blocking, time::timeout};
 
 pub use self::finding::{Finding, Verdict};
-use self::judge::{Disk, Nodes};
+use self::{
+    certificate::Certificate,
+    judge::{Disk, Nodes},
+};
 use crate::{
     config::{AdminListen, Config, SourceKind},
     connections::descriptors,
     disk_watch::disk_use,
     listeners::besides_clients,
+    tls::{TlsFiles, read_pair},
 };
 
 /// Longest wait for each answer of a node.
@@ -55,6 +61,10 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
         held.extend(bound);
     }
     drop(held);
+    if let Some(files) = config.tls_files() {
+        let read = read_certificate(&files, config.public_url.as_deref());
+        report(certificate::judge(read, SystemTime::now().into()));
+    }
     let nodes = config
         .nodes
         .iter()
@@ -82,6 +92,28 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
     judge::nodes(&nodes, now.unwrap_or_default().as_secs())
         .into_iter()
         .for_each(report);
+}
+
+/// What the files of TLS have, all of which are read as at the start.
+fn read_certificate(files: &TlsFiles, public_url: Option<&str>) -> Result<Certificate, String> {
+    let pair = read_pair(files).map_err(|error| error.to_string())?;
+    let host = public_url.and_then(host_of);
+    Ok(Certificate {
+        not_before: pair.not_before,
+        not_after: pair.not_after,
+        host: host.map(|host| (host.clone(), pair.is_for(&host))),
+    })
+}
+
+/// The host of a URL, an IPv6 address without its brackets.
+fn host_of(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    Some(
+        host.trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned(),
+    )
 }
 
 async fn ask(endpoint: Endpoint) -> Result<NodeFacts, String> {

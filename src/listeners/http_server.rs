@@ -4,19 +4,15 @@
 //! `actix_web::HttpServer` accepts whatever comes, however long its workers take, and drops the
 //! error with which a connection ends.
 
-use std::{
-    io,
-    net::{IpAddr, TcpListener},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::TcpListener, rc::Rc, sync::Arc, time::Duration};
 
 use actix_http::{
     HttpService,
     error::{DispatchError, ParseError},
 };
-use actix_service::{IntoServiceFactory as _, ServiceFactory, ServiceFactoryExt as _, map_config};
+use actix_service::{
+    IntoServiceFactory as _, ServiceFactory, ServiceFactoryExt as _, fn_service, map_config,
+};
 use actix_web::{
     App, Error,
     dev::{AppConfig, Extensions},
@@ -29,16 +25,21 @@ use tokio::sync::{Notify, watch};
 
 use super::{
     acceptor::{Acceptor, Workers},
+    entrance::Entrance,
+    handshake_turns::HandshakeTurns,
+    handshakes::Handshakes,
     load::{Load, Loads},
+    proxy_headers::ProxyHeaders,
     stopping::Stop,
+    transport::Transport,
     worker::{self, WorkerConnections, WorkerParts},
 };
 use crate::{
-    access::network_of,
     config::Config,
-    connections::{SharedWatch, SlotLimits, Watch, WatchLimits},
+    connections::{OwnConnections, SharedWatch, SlotLimits, Watch, WatchLimits},
     limits,
     metrics::{ListenerKind, Metrics},
+    tls::ListenerTls,
 };
 
 /// How many connections a server has, and on how many threads.
@@ -98,6 +99,10 @@ pub(super) struct HttpServer {
     header_timeout: Duration,
     /// Their connections are not counted by address: each has those of many clients.
     proxies: Arc<[Network]>,
+    /// Those that have no header of the PROXY protocol; `None` if no connection has one.
+    own: Option<OwnConnections>,
+    /// `None` if it speaks plain HTTP.
+    tls: Option<ListenerTls>,
     shared_watch: SharedWatch,
     metrics: Metrics,
 }
@@ -115,9 +120,22 @@ impl HttpServer {
             keep_alive: config.keep_alive,
             header_timeout: config.header_timeout,
             proxies: config.trusted_proxies.as_slice().into(),
+            own: None,
+            tls: None,
             shared_watch,
             metrics: metrics.clone(),
         }
+    }
+
+    /// The same, whose connections have a header of the PROXY protocol, unless they are the
+    /// service's own.
+    pub(super) fn with_proxy_headers(self, own: Option<OwnConnections>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// The same, with TLS if there is any.
+    pub(super) fn with_tls(self, tls: Option<ListenerTls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Starts a server on a socket that listens, and that the next process may have if it is
@@ -177,10 +195,12 @@ impl HttpServer {
         WorkerConnections,
     ) {
         let watch = self.watch();
-        let watched = Rc::clone(&watch);
+        let turns = Rc::<HandshakeTurns>::default();
         let (ending, end) = watch::channel(false);
+        let entrance = Rc::new(self.entrance(&watch, &turns, end.clone()));
+        let watched = Rc::clone(&watch);
         let connections = WorkerConnections {
-            waited: Rc::new(move || watched.work_waited()),
+            waited: Rc::new(move || watched.work_waited().max(turns.waited())),
             new_connections: Rc::clone(watch.new_connections()),
             ending,
         };
@@ -188,8 +208,8 @@ impl HttpServer {
         let app = app
             .into_factory()
             .map_err(|error: Error| error.error_response());
-        let metrics = self.metrics.clone();
-        let service = HttpService::build()
+        let metrics = self.metrics;
+        let http = HttpService::build()
             .graceful_shutdown_signal(move || {
                 let mut end = end.clone();
                 async move { _ = end.wait_for(|is_ending| *is_ending).await }
@@ -197,14 +217,44 @@ impl HttpServer {
             .keep_alive(self.keep_alive)
             .client_request_timeout(self.header_timeout)
             .client_disconnect_timeout(limits::DISCONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .on_connect_ext(move |stream: &TcpStream, data: &mut Extensions| {
-                data.insert(watch.connect(stream, self.network_of(stream)));
+            .on_connect_ext(|transport: &Transport, data: &mut Extensions| {
+                data.insert(Rc::clone(transport.connection()));
             })
-            .finish(map_config(app, |()| AppConfig::default()))
-            .tcp()
+            .finish(map_config(app, |()| AppConfig::default()));
+        let service = fn_service(move |stream: TcpStream| {
+            let entrance = Rc::clone(&entrance);
+            async move { entrance.enter(stream).await }
+        });
+        let service = service
+            .and_then(http)
             .map_err(move |error| ended(&error, &metrics));
         (service, connections)
+    }
+
+    /// The entrance of a worker.
+    fn entrance(
+        &self,
+        watch: &Rc<Watch>,
+        turns: &Rc<HandshakeTurns>,
+        end: watch::Receiver<bool>,
+    ) -> Entrance {
+        let handshakes = |tls: &ListenerTls| Handshakes {
+            tls: tls.clone(),
+            longest: self.header_timeout,
+            turns: Rc::clone(turns),
+            metrics: self.metrics.of_listener(self.shape.listener),
+        };
+        Entrance {
+            watch: Rc::clone(watch),
+            proxies: Arc::clone(&self.proxies),
+            proxy_headers: self.own.as_ref().map(|own| ProxyHeaders {
+                own: own.clone(),
+                longest: self.header_timeout,
+                metrics: self.metrics.clone(),
+            }),
+            handshakes: self.tls.as_ref().map(handshakes),
+            end,
+        }
     }
 
     /// The watch over the connections of a worker, on the current thread.
@@ -215,14 +265,6 @@ impl HttpServer {
         };
         let shared = self.shared_watch.clone();
         Watch::start(limits, self.shape.listener, shared, &self.metrics)
-    }
-
-    /// What the connections of this client are counted by; `None` if they are not.
-    fn network_of(&self, stream: &TcpStream) -> Option<IpAddr> {
-        // Without an address, the client is gone already.
-        let peer = stream.peer_addr().ok()?.ip();
-        let is_proxy = self.proxies.iter().any(|proxies| proxies.contains(peer));
-        (!is_proxy).then(|| network_of(peer))
     }
 }
 

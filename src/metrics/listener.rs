@@ -48,6 +48,63 @@ impl EvictionReason {
     }
 }
 
+/// How a TLS handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeOutcome {
+    /// The connection has TLS.
+    Made,
+    /// The client has gone, or its connection was closed for others.
+    Left,
+    /// It took too long.
+    Late,
+    /// The client spoke plain HTTP.
+    PlainHttp,
+    /// Client and server have no version in common, the certificate of either is not accepted, or
+    /// what came is no TLS.
+    Refused,
+}
+
+impl HandshakeOutcome {
+    const ALL: [Self; 5] = [
+        Self::Made,
+        Self::Left,
+        Self::Late,
+        Self::PlainHttp,
+        Self::Refused,
+    ];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Left => "left",
+            Self::Late => "late",
+            Self::PlainHttp => "plain_http",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Why a connection is closed that has to begin with a header of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyHeaderRefusal {
+    /// It does not come from a trusted proxy.
+    Untrusted,
+    /// It has no header, or one that cannot be read.
+    Malformed,
+    /// The header took too long.
+    Late,
+}
+
+impl ProxyHeaderRefusal {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::Malformed => "malformed",
+            Self::Late => "late",
+        }
+    }
+}
+
 /// The series of all listeners.
 #[derive(Clone, Debug)]
 pub(super) struct ListenersMetrics {
@@ -59,6 +116,8 @@ pub(super) struct ListenersMetrics {
     idle_evicted: IntCounterVec,
     /// `nearhead_refusing_connections{listener}`.
     refusing: IntGaugeVec,
+    /// `nearhead_tls_handshakes_total{listener, outcome}`.
+    handshakes: IntCounterVec,
 }
 
 /// Handles of one listener's series.
@@ -74,6 +133,8 @@ pub(crate) struct ListenerMetrics {
     pub(crate) refusing: IntGauge,
     /// Connections without an accepted key that were closed, by reason.
     evicted: [IntCounter; EvictionReason::ALL.len()],
+    /// TLS handshakes, by outcome.
+    handshakes: [IntCounter; HandshakeOutcome::ALL.len()],
 }
 
 impl ListenersMetrics {
@@ -99,6 +160,11 @@ impl ListenersMetrics {
                 "1 while new connections are refused because all workers are overloaded, 0 otherwise, by listener",
                 &["listener"],
             )?,
+            handshakes: exporter.counters(
+                "nearhead_tls_handshakes_total",
+                "TLS handshakes, by listener and outcome: made, left (the client went away, or its connection was closed for others), late (over --header-timeout), plain_http (it spoke HTTP without TLS), refused (no version in common, a certificate that either side does not accept, or no TLS)",
+                &["listener", "outcome"],
+            )?,
         })
     }
 
@@ -112,6 +178,10 @@ impl ListenersMetrics {
             refusing: self.refusing.with_label_values(&[listener]),
             evicted: EvictionReason::ALL
                 .map(|reason| self.evicted.with_label_values(&[listener, reason.label()])),
+            handshakes: HandshakeOutcome::ALL.map(|outcome| {
+                self.handshakes
+                    .with_label_values(&[listener, outcome.label()])
+            }),
         }
     }
 }
@@ -120,5 +190,10 @@ impl ListenerMetrics {
     /// Counts a connection without an accepted key that is closed.
     pub(crate) fn evicted(&self, reason: EvictionReason) {
         self.evicted[reason as usize].inc();
+    }
+
+    /// Counts a TLS handshake.
+    pub(crate) fn handshake(&self, outcome: HandshakeOutcome) {
+        self.handshakes[outcome as usize].inc();
     }
 }

@@ -15,6 +15,7 @@
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
 //! | `newest_page` | the newest one, which is given for some time |
+//! | `tls` | those of the certificate of the listeners |
 //! | `traffic` | sums of them, for the overview |
 
 mod exporter;
@@ -29,6 +30,7 @@ mod outcome;
 mod page;
 mod saved;
 mod state;
+mod tls;
 mod traffic;
 
 use std::{
@@ -52,11 +54,14 @@ use self::{
     nodes::NodeMetrics,
     saved::SavedMetrics,
     state::StateMetrics,
+    tls::TlsMetrics,
 };
 pub(crate) use self::{
     filters::{ForgottenReason, OpenFilter},
     forwarded::ForwardOutcome,
-    listener::{EvictionReason, ListenerKind, ListenerMetrics},
+    listener::{
+        EvictionReason, HandshakeOutcome, ListenerKind, ListenerMetrics, ProxyHeaderRefusal,
+    },
     nodes::NodeCounts,
     outcome::Outcome,
     traffic::Traffic,
@@ -100,15 +105,18 @@ pub struct Metrics {
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
     pub(crate) slow_clients: IntCounter,
-    /// `nearhead_connections`, `nearhead_strangers_evicted_total` and
-    /// `nearhead_idle_connections_evicted_total`.
+    /// `nearhead_connections`, `nearhead_strangers_evicted_total`,
+    /// `nearhead_idle_connections_evicted_total` and `nearhead_tls_handshakes_total`.
     listeners: ListenersMetrics,
+    pub(crate) tls: TlsMetrics,
     memory: MemoryMetrics,
     /// `nearhead_key_guesses_throttled_total`.
     pub(crate) guesses_throttled: IntCounter,
     /// `nearhead_unparsable_requests_total`: connections that ended because what they sent is no
     /// HTTP.
     pub(crate) unparsable_requests: IntCounter,
+    /// `nearhead_proxy_headers_refused_total{reason}`.
+    proxy_headers_refused: IntCounterVec,
     /// `nearhead_metrics_gathered_total`.
     gathered: IntCounter,
     /// `nearhead_panics_total`.
@@ -221,6 +229,7 @@ impl Metrics {
                 "Connections closed because the client took too long to send or to read",
             )?,
             listeners: ListenersMetrics::new(&exporter)?,
+            tls: TlsMetrics::new(&exporter)?,
             memory: MemoryMetrics::new(&exporter)?,
             guesses_throttled: exporter.counter(
                 "nearhead_key_guesses_throttled_total",
@@ -229,6 +238,11 @@ impl Metrics {
             unparsable_requests: exporter.counter(
                 "nearhead_unparsable_requests_total",
                 "Connections closed because what they sent is no HTTP request",
+            )?,
+            proxy_headers_refused: exporter.counters(
+                "nearhead_proxy_headers_refused_total",
+                "With --proxy-protocol, connections that were closed, by reason: untrusted (not from a trusted proxy), malformed (no header of version 2, or the proxy went away), late (over --header-timeout)",
+                &["reason"],
             )?,
             gathered: exporter.counter(
                 "nearhead_metrics_gathered_total",
@@ -368,6 +382,12 @@ impl Metrics {
         }
         let _ = self.tenant_units.remove_label_values(&[tenant]);
         let _ = self.tenant_sessions.remove_label_values(&[tenant]);
+    }
+
+    /// Counts a connection that is closed for want of a header of the PROXY protocol.
+    pub(crate) fn refuse_proxy_header(&self, reason: ProxyHeaderRefusal) {
+        let labels = [reason.label()];
+        self.proxy_headers_refused.with_label_values(&labels).inc();
     }
 
     /// Counts notifications.

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     config::ConfigError, feed::FeedError, listeners::ListenError, rpc::ForwardingError,
-    tenants::OpenError,
+    tenants::OpenError, tls::TlsError,
 };
 
 /// Why a service could not start.
@@ -16,6 +16,9 @@ pub enum StartError {
     /// A method is not forwarded.
     #[error(transparent)]
     Forwarding(#[from] ForwardingError),
+    /// The certificate of the listeners, or its key, cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -41,7 +44,7 @@ impl StartError {
     #[must_use]
     pub const fn is_misuse(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Forwarding(_) => true,
+            Self::Config(_) | Self::Forwarding(_) | Self::Tls(_) => true,
             Self::Source(FeedError::Source(error)) => error.is_misuse(),
             Self::Tenants(error) => error.is_misuse(),
             _ => false,

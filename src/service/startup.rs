@@ -40,6 +40,7 @@ use crate::{
     metrics::Metrics,
     rpc::{self, Forwarding},
     tenants::TenantsActor,
+    tls::ServerTls,
 };
 
 /// What the service's own thread starts with.
@@ -47,6 +48,8 @@ pub(super) struct Startup {
     pub(super) config: Config,
     pub(super) forwarding: Forwarding,
     pub(super) sockets: Sockets,
+    /// `None` if the listeners speak plain HTTP.
+    pub(super) tls: Option<Arc<ServerTls>>,
     pub(super) head: Head,
     pub(super) report: ProgressReport,
     pub(super) failure: Failure,
@@ -63,6 +66,7 @@ pub(super) struct Started {
     pub(super) data: Option<PathBuf>,
     pub(super) access: Access,
     pub(super) tenants: Addr<TenantsActor>,
+    pub(super) metrics: Metrics,
     /// The token that makes the first account, if there was none at the start.
     pub(super) first_account: Option<FirstAccountToken>,
     #[cfg(test)]
@@ -119,6 +123,7 @@ impl Startup {
             mut config,
             forwarding,
             sockets,
+            tls,
             head,
             report,
             failure,
@@ -127,6 +132,9 @@ impl Startup {
             descriptors::allow_connections(config.max_connections, besides_clients(&config));
         let metrics = Metrics::new(forwarding.method_names())
             .map_err(|error| StartError::Metrics(error.to_string()))?;
+        if let Some(tls) = &tls {
+            metrics.tls.ends(tls.not_after());
+        }
         let arbiter = Arbiter::new();
         let setup = FeedSetup {
             arbiter: arbiter.handle(),
@@ -140,7 +148,8 @@ impl Startup {
         let served = Served {
             head,
             forwarding,
-            metrics,
+            metrics: metrics.clone(),
+            tls,
         };
         let serving = Serving::start(&config, sockets, served, &mut feed, failure);
         let mut serving = match serving.await {
@@ -158,6 +167,7 @@ impl Startup {
             data: tenants.data.clone(),
             access: tenants.access.clone(),
             tenants: tenants.actor.clone(),
+            metrics,
             first_account: tenants.first_account.take(),
             #[cfg(test)]
             tracker: feed.tracker.address.clone(),
@@ -243,6 +253,7 @@ struct Served {
     head: Head,
     forwarding: Forwarding,
     metrics: Metrics,
+    tls: Option<Arc<ServerTls>>,
 }
 
 /// What serves: all parts but the source.
@@ -273,7 +284,9 @@ impl Serving {
             head,
             forwarding,
             metrics,
+            tls,
         } = &served;
+        let tls = tls.clone();
         let upstreams = feed.upstreams.take();
         let chain = upstreams.as_ref().map(|upstreams| upstreams.chain.clone());
         metrics
@@ -291,9 +304,8 @@ impl Serving {
         let shutdown = Arc::clone(&state.readiness.shutdown);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.
-        let servers = sockets.serve(config, &state, &admin_state, move |reason| {
-            failure.report(reason);
-        })?;
+        let failed = move |reason| failure.report(reason);
+        let servers = sockets.serve(config, tls.as_ref(), &state, &admin_state, failed)?;
         Ok(Self {
             tenants,
             servers,
@@ -319,6 +331,7 @@ fn server_state(
         head,
         forwarding,
         metrics,
+        tls: _,
     } = served;
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
     let freshness = freshness(config, chain);

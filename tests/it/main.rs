@@ -16,6 +16,7 @@
 //! | `browsers` | what pages in a browser may reach |
 //! | `dashboard` | the dashboard in a real browser |
 //! | `trusted_proxy` | the address of a client behind proxies, in allowlists and in the log |
+//! | `proxy_protocol` | the client that a proxy names before a connection, and who may connect |
 //! | `probes` | /ready in every state of the service; eth_syncing |
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admin_api` | the API of administration: keys from their making to their end, roles, attacks |
@@ -34,6 +35,7 @@
 //! | `deploy` | deploy/: units, alerts, dashboards, chart, image and Debian package, read and run by what they are for; workflows |
 //! | `readme` | the README's commands, run as printed |
 //! | `metrics` | the exported metrics against docs/metrics.md |
+//! | `tls` | HTTPS and WSS, certificates that change, clients that are slow or speak plain HTTP |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections, examples of the dashboard |
 //! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
@@ -78,6 +80,7 @@ mod openrpc;
 #[cfg(feature = "all-tests")]
 mod probes;
 mod proofs;
+mod proxy_protocol;
 #[cfg(feature = "all-tests")]
 mod readme;
 mod reorg_sim;
@@ -92,6 +95,8 @@ mod slow_clients;
 mod strangers;
 mod tenants;
 mod tidy;
+#[cfg(feature = "all-tests")]
+mod tls;
 #[cfg(feature = "all-tests")]
 mod trusted_proxy;
 mod units;

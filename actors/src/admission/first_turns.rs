@@ -73,7 +73,7 @@ impl Turns {
 
 impl FirstTurn {
     /// It has its turn.
-    pub(crate) fn had(&self) {
+    pub fn had(&self) {
         if !self.is_over.swap(true, Ordering::Relaxed) {
             let mut turns = self.all.0.lock();
             turns.serve(self.came);

@@ -5,10 +5,12 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpSocket,
     time::timeout,
 };
+
+use crate::{connections::OwnConnections, tls::OwnClient};
 
 /// Longest answer that is read in bytes. A page with more would be slow.
 const ANSWER_BYTES_MAX: usize = 2 << 20;
@@ -26,6 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct LoopbackCall {
     /// The public listener's address.
     pub(super) to: SocketAddr,
+    /// Where the connection is noted as the service's own.
+    pub(super) own: OwnConnections,
+    /// Makes TLS connections to it, if it speaks TLS.
+    pub(super) tls: Option<OwnClient>,
     pub(super) key: String,
     /// A secret or a token beside the key, or nothing.
     pub(super) beside: String,
@@ -59,7 +65,25 @@ impl LoopbackCall {
     }
 
     async fn exchange(&self) -> io::Result<(Vec<u8>, bool)> {
-        let mut stream = TcpStream::connect(reachable(self.to)).await?;
+        let to = reachable(self.to);
+        // Bound before it connects: the listener may ask whose it is at once.
+        let (socket, any) = match to {
+            SocketAddr::V4(_) => (TcpSocket::new_v4()?, (Ipv4Addr::UNSPECIFIED, 0).into()),
+            SocketAddr::V6(_) => (TcpSocket::new_v6()?, (Ipv6Addr::UNSPECIFIED, 0).into()),
+        };
+        socket.bind(any)?;
+        let _own = self.own.begin(socket.local_addr()?.port());
+        let stream = socket.connect(to).await?;
+        match &self.tls {
+            Some(tls) => self.exchange_over(tls.connect(stream).await?).await,
+            None => self.exchange_over(stream).await,
+        }
+    }
+
+    async fn exchange_over(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    ) -> io::Result<(Vec<u8>, bool)> {
         stream.write_all(self.request()?.as_bytes()).await?;
         let mut bytes = Vec::new();
         let most = ANSWER_BYTES_MAX as u64;
@@ -133,6 +157,8 @@ mod tests {
     fn call(key: &str, beside: &str) -> LoopbackCall {
         LoopbackCall {
             to: "0.0.0.0:8545".parse().unwrap(),
+            own: OwnConnections::default(),
+            tls: None,
             key: key.to_owned(),
             beside: beside.to_owned(),
             body: "{}".to_owned(),

@@ -108,6 +108,8 @@ async fn try_call(visit: &Visit<'_>, method: &MethodForm) -> Result<Shown, PageE
     let visitor = from.and_then(|from| settings.visitor_header.line(from));
     let call = LoopbackCall {
         to: visit.context.admin.public,
+        own: visit.context.admin.own.clone(),
+        tls: visit.context.admin.tls.clone(),
         key: key.to_owned(),
         beside: visit.form.get("secret").to_owned(),
         body,
@@ -186,6 +188,8 @@ mod tests {
     fn a_shell_reads_the_line_as_it_is_meant() {
         let call = LoopbackCall {
             to: "127.0.0.1:8545".parse().unwrap(),
+            own: Default::default(),
+            tls: None,
             key: "abc".to_owned(),
             beside: String::new(),
             body: r#"{"params":["'; rm -rf /"]}"#.to_owned(),

@@ -79,7 +79,10 @@ impl<'a> Visit<'a> {
         let admin = self.context.admin;
         match &admin.public_url {
             Some(url) => url.to_string(),
-            None => format!("http://{}", reachable(admin.public)),
+            None => {
+                let scheme = if admin.tls.is_some() { "https" } else { "http" };
+                format!("{scheme}://{}", reachable(admin.public))
+            }
         }
     }
 

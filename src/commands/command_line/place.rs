@@ -2,7 +2,7 @@
 
 use std::{fmt, fs::File, io::Read, net::IpAddr, path::PathBuf};
 
-use clap::{Command, value_parser};
+use clap::{Arg, Command, value_parser};
 use reqwest::Url;
 
 use super::argument::{Environment, given, option, switch};
@@ -25,6 +25,8 @@ pub(crate) enum Place {
         url: Url,
         /// What it lets the command in by.
         token: Token,
+        /// With which certificates they talk over https.
+        certificates: Certificates,
     },
     /// The data folder of a service that is not running.
     Folder {
@@ -33,6 +35,15 @@ pub(crate) enum Place {
         /// The chain, if there are several.
         chain_id: Option<u64>,
     },
+}
+
+/// Files with certificates, in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Certificates {
+    /// Authorities of the service, in place of those that the system trusts.
+    pub(crate) authorities: Option<PathBuf>,
+    /// What the service asks the command for, and its key.
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
 /// An API token. It is never shown.
@@ -74,6 +85,18 @@ pub(super) fn with_options(command: Command) -> Command {
          environment or a file [environment: NEARHEAD_ADMIN_TOKEN]",
     );
     let token_file = option("token-file", "FILE", "File that holds the API token");
+    let authorities = option(
+        "ca",
+        "FILE",
+        "Authorities in PEM that have signed the certificate of the service, in place of those \
+         that the system trusts",
+    );
+    let client_certificate = option(
+        "client-cert",
+        "FILE",
+        "Certificate in PEM, if the service asks for one (--admin-client-ca)",
+    );
+    let client_key = option("client-key", "FILE", "Private key of --client-cert in PEM");
     let folder = option(
         "data-dir",
         "FOLDER",
@@ -85,17 +108,27 @@ pub(super) fn with_options(command: Command) -> Command {
         "NUMBER",
         "Chain whose folder in --data-dir it is, if there are several",
     );
-    let not_there = ["admin-url", "token", "token-file"];
+    let not_there = [
+        "admin-url",
+        "token",
+        "token-file",
+        "ca",
+        "client-cert",
+        "client-key",
+    ];
+    let file = |option: Arg| {
+        option
+            .help_heading(heading)
+            .value_parser(value_parser!(PathBuf))
+    };
     command.args([
         url.help_heading(heading),
         token.help_heading(heading).conflicts_with("token-file"),
-        token_file
-            .help_heading(heading)
-            .value_parser(value_parser!(PathBuf)),
-        folder
-            .help_heading(heading)
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(not_there),
+        file(token_file),
+        file(authorities),
+        file(client_certificate).requires("client-key"),
+        file(client_key).requires("client-cert"),
+        file(folder).conflicts_with_all(not_there),
         chain.help_heading(heading).value_parser(value_parser!(u64)),
         switch("json", "Print JSON, as the admin API has it").help_heading("Output"),
     ])
@@ -145,7 +178,16 @@ impl Place {
         let token = Token::of(&text).ok_or_else(|| {
             format!("{option} (hidden): expected an API token, one line of ASCII")
         })?;
-        Ok(Self::Service { url, token })
+        let client = given(matches, "client-cert").zip(given(matches, "client-key"));
+        let certificates = Certificates {
+            authorities: given(matches, "ca"),
+            client,
+        };
+        Ok(Self::Service {
+            url,
+            token,
+            certificates,
+        })
     }
 }
 

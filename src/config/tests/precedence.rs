@@ -55,6 +55,9 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("head-age-max", "2m", "120s"),
     ("shutdown-delay", "0", "0s"),
     ("shutdown-grace", "0", "0s"),
+    ("tls-cert", "cert.pem", "cert.pem"),
+    ("tls-key", "key.pem", "key.pem"),
+    ("admin-client-ca", "ca.pem", "ca.pem"),
     ("api-key", "alice=secret", "1 hidden (alice)"),
     (
         "allowed-host",
@@ -62,6 +65,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
         "dev.example.org, 10.1.2.3",
     ),
     ("trusted-proxy", "10.1.2.3/8,::1", "10.0.0.0/8, ::1/128"),
+    ("proxy-protocol", "true", "true"),
     ("admin-proxy-header", "X-Forwarded-User", "x-forwarded-user"),
     (
         "public-url",
@@ -124,6 +128,8 @@ fn flags_override_the_environment_which_overrides_the_file() {
             "--genesis=rest",
             "--chain=rest",
             "--trusted-proxy=127.0.0.1",
+            "--tls-cert=rest",
+            "--tls-key=rest",
         ]
     };
     for (name, value, shown) in SAMPLES {

@@ -154,10 +154,35 @@ fn a_proxy_that_names_accounts_has_to_be_trusted() {
                 "--admin-proxy-header is read in requests of trusted proxies alone: add --trusted-proxy",
             ),
         ),
+        (&["--proxy-protocol", "--trusted-proxy=10.0.0.1"], None),
+        (
+            &["--proxy-protocol"],
+            Some("with --proxy-protocol, only trusted proxies may connect: add --trusted-proxy"),
+        ),
     ] {
         let found = command(flags, &[], None)
             .err()
             .map(|error| error.to_string());
         assert_eq!(found.as_deref(), error, "{flags:?}");
+    }
+}
+
+#[test]
+fn tls_needs_a_certificate_and_its_key() {
+    let [cert, key, ca] = ["--tls-cert=c", "--tls-key=k", "--admin-client-ca=a"];
+    for (flags, missing) in [
+        (&[cert, key][..], None),
+        (&[cert, key, ca], None),
+        (&[cert], Some("tls-key")),
+        (&[cert, ca], Some("tls-key")),
+        (&[key], Some("tls-cert")),
+        (&[key, ca], Some("tls-cert")),
+        (&[ca], Some("tls-cert")),
+    ] {
+        let found = command(flags, &[], None).err();
+        let found = found.map(|error| error.to_string());
+        let error = missing
+            .map(|missing| format!("TLS needs a certificate and its key: add --{missing} FILE"));
+        assert_eq!(found, error, "{flags:?}");
     }
 }

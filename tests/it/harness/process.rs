@@ -209,7 +209,11 @@ pub(crate) fn serving(arguments: &[&str]) -> Command {
 /// The address in this line of a greeting, if it has one.
 pub(crate) fn printed(greeting: &str, line: &str) -> Option<SocketAddr> {
     // Log lines contain URLs of upstreams too.
-    let (_, after) = greeting.split_once(&format!("\n{line:7} http://"))?;
+    let (_, after) = greeting.split_once(&format!("\n{line:7} http"))?;
+    let after = after
+        .strip_prefix('s')
+        .unwrap_or(after)
+        .strip_prefix("://")?;
     let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
     after[..end.unwrap_or(after.len())].parse().ok()
 }
