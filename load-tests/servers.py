@@ -74,6 +74,7 @@ class Server:
             data = WORK / f"data-{name}-{port}"
             shutil.rmtree(data, ignore_errors=True)
         self.name, self.port, self.path, self.admin_port = name, port, path, admin_port
+        self.scheme = "http"
         # What it cannot answer without: its CPU time counts, and it shares a quota.
         self.behind = []
         environment = {**os.environ, "NEARHEAD_DATA_DIR": str(data)}

@@ -48,7 +48,7 @@ def command(server, body, seconds, connections, cores, paths=()):
     script.write_text(lua)
     pin = ["taskset", "-c", cores] if cores else []
     wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
-    return [*pin, *wrk, f"http://127.0.0.1:{server.port}{server.path}"]
+    return [*pin, *wrk, f"{server.scheme}://127.0.0.1:{server.port}{server.path}"]
 
 
 def exact_figures(out):

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use rustls::{
-    ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert,
-};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::{Failure, command_line::place::Certificates};

@@ -77,7 +77,11 @@ impl Health {
                 let Resolved { config, .. } = Resolved::new(matches, environment)?;
                 let Asked { address, has_tls } = asked(&config)?;
                 let certificate = config.tls_cert.filter(|_| has_tls);
-                let scheme = if certificate.is_some() { "https" } else { "http" };
+                let scheme = if certificate.is_some() {
+                    "https"
+                } else {
+                    "http"
+                };
                 (ready_of(&format!("{scheme}://{address}")), certificate)
             }
         };
