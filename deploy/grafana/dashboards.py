@@ -80,6 +80,12 @@ STATE = [
     ("Changed accounts and slots", "short", [(f"sum by (how) (rate(nearhead_state_merged_keys_total{{{OF}}}[$range]))", "{{how}}")]),
     ("JSON that merges ask for", "Bps", [(f"sum(rate(nearhead_state_merge_bytes_total{{{OF}}}[$range]))", "bytes a second")]),
     ("State that is held", "bytes", [(f"nearhead_state_held{{{OF},kind=\"bytes\"}}", "{{instance}}")]),
+    ("Saved window: restored and refused", "short", [
+        (f"sum by (instance, outcome) (nearhead_saved_blocks_total{{{OF}}})", "{{instance}}: blocks {{outcome}}"),
+        (f"sum by (instance, outcome) (nearhead_saved_items_total{{{OF}}})", "{{instance}}: items {{outcome}}"),
+    ]),
+    ("Saved window: writes", "short", [(f"sum by (instance, outcome) (rate(nearhead_saved_writes_total{{{OF}}}[$range]))", "{{instance}}: {{outcome}}")]),
+    ("Saved window: bytes", "bytes", [(f"nearhead_saved_bytes{{{OF}}}", "{{instance}}")]),
     ("Nodes of tries, and evictions", "short", [
         (f"nearhead_state_held{{{OF},kind=\"nodes\"}}", "{{instance}}: nodes"),
         (f"rate(nearhead_state_evicted_total{{{OF}}}[$range])", "{{instance}}: evicted a second"),

@@ -1,8 +1,6 @@
 //! Large replies are charged for as long as their clients leave them unread, and slow clients lose
 //! theirs when others need the memory.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::{
@@ -51,10 +49,7 @@ fn evicted(server: &Server) -> f64 {
 
 /// MiB of the process that are resident.
 fn resident(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-    kilobytes.parse::<u64>().unwrap() >> 10
+    server.process.resident_kib() >> 10
 }
 
 #[test]

@@ -20,9 +20,9 @@ const APPLICATION_ID: i32 = 0x6e68_5764;
 /// The file's format. A file of another one is replaced: it has nothing that cannot be fetched.
 const FORMAT: i32 = 1;
 
-/// `items` has a row for each trie node and code. A new row gets the largest `age`, so that rows are
-/// appended, and the smallest is the oldest. They are found by the first 8 bytes of their hash: an
-/// index of whole hashes is written half as fast again.
+/// `items` has a row for each trie node and code. A new row gets the largest `age`, so that rows
+/// are appended, and the smallest is the oldest. They are found by the first 8 bytes of their hash:
+/// an index of whole hashes has twice the bytes.
 const TABLES: &str = "
     CREATE TABLE blocks (
         hash BLOB NOT NULL PRIMARY KEY,
@@ -41,8 +41,8 @@ const TABLES: &str = "
         hash BLOB NOT NULL
     ) STRICT;";
 
-/// Pages of 4 KiB in the write-ahead log at which they move to the file. Rows of items are found all
-/// over the file, so a page changes many times before.
+/// Pages of 4 KiB in the write-ahead log at which they move to the file. Many rows that one page
+/// has change before.
 const LOG_PAGES: u32 = 16_384;
 
 /// Bytes of the log that stay after a large transaction.

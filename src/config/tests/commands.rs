@@ -76,6 +76,36 @@ fn health_asks_the_listener_that_answers_best() {
         assert_eq!((found.url.as_str(), found.is_configured), (url, true));
         assert_eq!(found.timeout, Duration::from_secs(5));
     }
+    let tls = ["--tls-cert", "c.pem", "--tls-key", "k.pem"];
+    for (more, url, has_tls) in [
+        (&[][..], "https://127.0.0.1:8590/ready", true),
+        (
+            &["--metrics-listen", "[::]:7"],
+            "http://[::1]:7/ready",
+            false,
+        ),
+        (
+            &["--admin-client-ca", "a.pem"],
+            "https://127.0.0.1:8545/ready",
+            true,
+        ),
+    ] {
+        let found = health(&[&tls, more].concat(), &[], None);
+        assert_eq!(
+            (found.url.as_str(), found.certificate.is_some()),
+            (url, has_tls)
+        );
+    }
+    let behind_proxies = [
+        "health",
+        "--admin-listen",
+        "off",
+        "--proxy-protocol",
+        "--trusted-proxy",
+        "10.0.0.1",
+    ];
+    let refused = command(&behind_proxies, &[], None).unwrap_err().to_string();
+    assert!(refused.contains("metrics-listen"), "{refused}");
     // A configuration is not read, so it may be wrong.
     let wrong = [("NEARHEAD_LISTEN", "here")];
     let found = health(&["https://a.example/b/", "--timeout", "1m"], &wrong, None);

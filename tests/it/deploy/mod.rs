@@ -1,4 +1,5 @@
-//! What deploy/ has for operators, checked by what reads it: systemd, Prometheus, Helm, buildah, dpkg.
+//! What deploy/ has for operators, checked by what reads it: systemd, Prometheus, Helm, buildah,
+//! dpkg.
 //!
 //! | file | what it tests |
 //! |---|---|

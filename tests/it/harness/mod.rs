@@ -25,7 +25,7 @@ pub(crate) use self::{
 #[cfg(feature = "all-tests")]
 pub(crate) use self::{
     pair::{BATCH_CALLS_MAX, Pair},
-    process::keep_data_in_scratch,
+    process::{after, keep_data_in_scratch, run_by},
 };
 
 /// The timeout of every wait. It turns a hang into a failure; no test measures with it.

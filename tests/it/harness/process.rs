@@ -107,6 +107,14 @@ impl Process {
         self.child.id()
     }
 
+    /// KiB that are resident.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");
@@ -206,6 +214,27 @@ pub(crate) fn serving(arguments: &[&str]) -> Command {
     nearhead(fixed.iter().chain(arguments).copied())
 }
 
+/// The same command, with its environment, run by another program: its arguments follow those of
+/// `by`.
+pub(crate) fn run_by(mut by: Command, command: &Command) -> Command {
+    by.arg(command.get_program()).args(command.get_args());
+    by.env_clear();
+    let variables = command.get_envs();
+    by.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    by
+}
+
+/// The same command, run by a shell after these commands, which see the variables.
+#[cfg(feature = "all-tests")]
+pub(crate) fn after(commands: &str, command: &Command, variables: &[(&str, &Path)]) -> Command {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("set -e; {commands}; exec \"$@\""), "bash"]);
+    let mut shell = run_by(shell, command);
+    shell.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    shell.envs(variables.iter().copied());
+    shell
+}
+
 /// The address in this line of a greeting, if it has one.
 pub(crate) fn printed(greeting: &str, line: &str) -> Option<SocketAddr> {
     // Log lines contain URLs of upstreams too.
@@ -279,12 +308,8 @@ impl Server {
         // They are for the process with this id, and exec keeps it.
         let inherit = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
         let mut shell = Command::new("bash");
-        shell
-            .args(["-c", inherit, "bash"])
-            .arg(command.get_program());
-        shell.args(command.get_args()).env_clear();
-        let variables = command.get_envs();
-        shell.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+        shell.args(["-c", inherit, "bash"]);
+        let mut shell = run_by(shell, command);
         let listener = listener.try_clone().unwrap();
         let stdin = Stdio::from(OwnedFd::from(listener));
         Process::with_stdin(&mut shell, stdin)

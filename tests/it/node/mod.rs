@@ -18,6 +18,7 @@
 //! | `unknown_types` | chains with transactions of an unknown type |
 //! | `switching` | several upstreams of which one suffices: the head goes on, and does not go back for another one |
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
+//! | `faults` | all that can fail under nearhead: nodes, connections, itself, clock, names, disk, descriptors, memory |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `filters` | filters over reorgs answer what geth's do |
 //! | `announcements` | lies in the heads that an upstream announces |
@@ -49,6 +50,7 @@ mod doctor;
 mod driven_geth;
 mod exceptions;
 mod failures;
+mod faults;
 mod fees;
 mod fields;
 mod filters;

@@ -23,7 +23,7 @@ use super::{
     http, refuted, wait_head, wait_logged,
 };
 use crate::{
-    harness::{Process, Server, check, scratch, serving, wait_until},
+    harness::{Process, Server, after, check, scratch, serving, wait_until},
     rng::Rng,
     upstreams::{Payload, proxy::Proxy, steps},
 };
@@ -290,16 +290,8 @@ fn a_disk_without_room_keeps_nobody_from_reading() {
     let (genesis, payloads) = driven_geth::chain("node-saved-full", 83, 60);
     let mut scene = Scene::of("node-saved-full", &genesis, &payloads);
     scene.geth.go_to(&payloads[49]);
-    let command = scene.command();
-    let mut limited = Command::new("bash");
-    let limit = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
-    limited
-        .args(["-c", limit, "bash"])
-        .arg(command.get_program());
-    limited.args(command.get_args()).env_clear();
-    let variables = command.get_envs();
-    limited.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    let server = Server::of(&mut limited);
+    let limit = "trap '' XFSZ; ulimit -f 128";
+    let server = Server::of(&mut after(limit, &scene.command(), &[]));
     wait_logged(&server, "the window cannot be saved");
     scene.compare(&server, 1..=50);
     let wanted = scene.geth.go_to(&payloads[54]);

@@ -43,6 +43,23 @@ fn with_certificate(authority: &Authority, name: &str) -> (TlsClient, Pair) {
     (client, pair)
 }
 
+/// `nearhead health` trusts the certificate of its configuration, which names no address, and no
+/// other one.
+#[test]
+fn health_is_asked_over_tls() {
+    let server = TlsServer::start(shared_pair(), &[]);
+    let other = Authority::shared().sign("other.test", "server", Valid::LONG);
+    let admin = server.server.admin.unwrap().to_string();
+    for (pair, code, text) in [
+        (shared_pair(), 0, "ready"),
+        (&other, 1, "invalid peer certificate"),
+    ] {
+        let asked = [&["health", "--admin-listen", &admin][..], &pair.options()].concat();
+        let output = Process::start(&mut nearhead(asked)).check_end(code);
+        assert!(output.contains(text), "{output}");
+    }
+}
+
 /// Logins have cookies for TLS alone, commands verify the service, and the dashboard calls it.
 #[test]
 fn administration_goes_over_tls() {

@@ -2,7 +2,6 @@
 //! and the hostile ones leave nothing behind.
 
 use std::{
-    fs,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
@@ -162,12 +161,7 @@ fn permits_in_use(server: &Server) -> f64 {
 }
 
 pub(super) fn resident_kib(server: &Server) -> i64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+    server.process.resident_kib().try_into().unwrap()
 }
 
 /// Sends requests until the server reads no more.

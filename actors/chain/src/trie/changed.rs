@@ -1,9 +1,5 @@
-//! Which nodes and codes a store gained or lost, for a copy outside of memory.
-
-use alloy_primitives::{B256, Bytes, map::B256Set};
+use alloy_primitives::{B256, map::B256Set};
 use parking_lot::Mutex;
-
-use super::NodeStore;
 
 /// Hashes that are recorded at most, in some 50 MB. What has no room is missing in the copy, or
 /// stays there until it is evicted.
@@ -20,35 +16,8 @@ impl Changed {
             hashes.insert(hash);
         }
     }
-}
 
-impl NodeStore {
-    /// Takes the hashes of nodes and codes that were stored or dropped since the last call. It is
-    /// empty unless the store was made by [`Self::recorded`].
-    #[must_use]
-    pub fn take_changed(&self) -> B256Set {
-        let changed = self.changed.as_ref();
-        changed.map_or_else(B256Set::default, |changed| {
-            std::mem::take(&mut *changed.0.lock())
-        })
-    }
-
-    /// The bytes of a node or code, if it is stored. That is no client's read.
-    #[must_use]
-    pub fn content(&self, hash: &B256) -> Option<Bytes> {
-        let node = self.nodes.get(hash);
-        let rlp = node.as_deref().and_then(|entry| entry.rlp.as_deref());
-        if let Some(rlp) = rlp {
-            return Some(Bytes::copy_from_slice(rlp));
-        }
-        let code = self.codes.get(hash);
-        let code = code.as_deref().and_then(|entry| entry.code.as_ref());
-        code.map(|code| code.original_bytes())
-    }
-
-    pub(super) fn record_change(&self, hash: B256) {
-        if let Some(changed) = &self.changed {
-            changed.record(hash);
-        }
+    pub(super) fn take(&self) -> B256Set {
+        std::mem::take(&mut *self.0.lock())
     }
 }

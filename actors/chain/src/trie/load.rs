@@ -8,9 +8,9 @@ use super::{State, TrieError, node_store::Use};
 const LOADS_MAX: usize = 64 + 1;
 
 impl State {
-    /// Stores what an account and these slots lack, and the account's code if `with_code`, as far as
-    /// `source` has it: the bytes with this keccak256, or `None`. Bytes that have another hash count
-    /// as `None`. Returns whether all of it is held now.
+    /// Stores what an account and these slots lack, and the account's code if `with_code`, as far
+    /// as `source` has it: the bytes with this keccak256, or `None`. Bytes that have another hash
+    /// count as `None`. Returns whether all of it is held now.
     ///
     /// A state that is held in part names what it lacks, so only that is asked for.
     pub fn load(

@@ -9,7 +9,7 @@
 //! | `node` | one node: its RLP decoded, and what it references |
 //! | `node_store` | the nodes and codes of all held states, and their reference counts |
 //! | `handles` | the handles that keep roots alive |
-//! | `changed` | which nodes and codes a store gained or lost, for a copy outside of memory |
+//! | `changed`, `copy` | which nodes and codes a store gained or lost, for a copy outside of memory |
 //! | `load` | nodes and codes that are loaded from such a copy as they are needed |
 //! | `code` | a code, as the EVM runs it |
 //! | `walker` | walks from a root to a key: every read goes through it |
@@ -28,6 +28,7 @@
 mod changed;
 mod changes;
 mod code;
+mod copy;
 mod error;
 mod eviction;
 mod handles;

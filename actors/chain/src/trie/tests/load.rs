@@ -84,8 +84,8 @@ proptest! {
         prop_assert_eq!(asked.len(), loads, "nothing is asked for twice");
     }
 
-    /// One item of the copy is missing, or has other bytes: what needs it is not loaded, and what is
-    /// loaded is right.
+    /// One item of the copy is missing, or has other bytes: what needs it is not loaded, and what
+    /// is loaded is right.
     #[test]
     fn a_damaged_copy_is_not_believed(
         updates in prop::collection::vec(any_update(), 1..12),

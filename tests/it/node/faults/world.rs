@@ -1,0 +1,305 @@
+//! A node, a proxy before it, and nearhead behind both; what has to hold after each fault.
+
+use std::{
+    collections::HashMap,
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::B256;
+use serde_json::json;
+
+use crate::{
+    harness::{Connection, Server, check, quantity, scratch, serving, wait_until},
+    node::{
+        comparison::{Comparison, GETH},
+        driven_geth::DrivenGeth,
+        wait_head,
+    },
+    upstreams::{Payload, of_files, proxy::Proxy},
+    window,
+};
+
+/// Within this time after the end of a fault, nearhead is ready and has the node's head:
+/// docs/operations.md states it.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Resident memory that a fault may leave behind, in KiB: what allocators keep.
+const LEFT_BEHIND_KIB: u64 = 48 << 10;
+
+/// Sockets that come and go: scrapes, and connections to the node.
+const SOCKETS_BESIDES: usize = 8;
+
+/// Blocks of the chain that are compared after each fault.
+const COMPARED: u64 = 10;
+
+pub(super) struct World {
+    /// `None` while it is down.
+    geth: Option<DrivenGeth>,
+    /// The folder of the node's chain while it is down.
+    geth_folder: Option<PathBuf>,
+    pub(super) proxy: Proxy,
+    pub(super) data: PathBuf,
+    pub(super) genesis: PathBuf,
+    payloads: Arc<Vec<Payload>>,
+    /// How many of them the node has as its chain.
+    height: usize,
+    /// `None` while it is down.
+    server: Option<Server>,
+    reader: Option<Reader>,
+}
+
+/// How nearhead is started, from the command that follows the proxy.
+pub(super) type Wrap<'a> = &'a dyn Fn(&World, Command) -> Command;
+
+/// Starts it as it is.
+pub(super) const PLAIN: Wrap<'static> = &|_, command| command;
+
+impl World {
+    /// A node with a chain of some blocks, and nearhead that has followed it.
+    pub(super) fn of(name: &str, wrap: Wrap<'_>) -> Self {
+        let mut world = Self::without_server(name);
+        world.start(wrap);
+        world
+    }
+
+    /// The same, before nearhead is started.
+    pub(super) fn without_server(name: &str) -> Self {
+        Self::with_blocks_every(name, "1s")
+    }
+
+    /// The same, with this time between two blocks.
+    pub(super) fn with_blocks_every(name: &str, time: &str) -> Self {
+        let chain = ["--blocks", "120", "--seed", "89", "--block-time", time];
+        let (genesis, chain) = window::export(name, &chain);
+        let (_, payloads) = of_files(&genesis, &chain);
+        let mut geth = DrivenGeth::at(&format!("{name}-geth"), &genesis, &payloads);
+        let height = 40;
+        geth.go_to(&payloads[height - 1]);
+        Self {
+            proxy: Proxy::to(&[geth.address()]),
+            geth: Some(geth),
+            geth_folder: None,
+            data: scratch(&format!("{name}-data")),
+            genesis,
+            payloads: Arc::new(payloads),
+            height,
+            server: None,
+            reader: None,
+        }
+    }
+
+    /// Starts nearhead; returns when it is ready.
+    pub(super) fn start(&mut self, wrap: Wrap<'_>) {
+        let url = format!("http://{}", self.proxy.address);
+        self.start_at(&url, wrap);
+    }
+
+    /// Starts nearhead, which knows the node by this URL.
+    pub(super) fn start_at(&mut self, url: &str, wrap: Wrap<'_>) {
+        let server = Server::of(&mut wrap(self, self.command_at(url)));
+        self.reader = Some(Reader::start(server.address, &self.payloads));
+        self.server = Some(server);
+    }
+
+    /// What starts nearhead behind the proxy.
+    pub(super) fn command(&self) -> Command {
+        self.command_at(&format!("http://{}", self.proxy.address))
+    }
+
+    fn command_at(&self, url: &str) -> Command {
+        let data = self.data.to_str().unwrap();
+        let genesis = self.genesis.to_str().unwrap();
+        let arguments = ["--source", "node", "--head-age-max", "off", "--node", url];
+        let more = [
+            "--data-dir",
+            data,
+            "--genesis",
+            genesis,
+            "--node-timeout",
+            "3s",
+        ];
+        serving(&[&arguments[..], &more].concat())
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    pub(super) fn geth(&mut self) -> &mut DrivenGeth {
+        self.geth.as_mut().unwrap()
+    }
+
+    /// Kills nearhead.
+    pub(super) fn kill(&mut self) {
+        self.end_reader();
+        self.server = None;
+    }
+
+    /// Gives the node its next block.
+    pub(super) fn go_on(&mut self) -> (u64, B256) {
+        self.height += 1;
+        let (payloads, last) = (Arc::clone(&self.payloads), self.height - 1);
+        self.geth().go_to(&payloads[last])
+    }
+
+    /// The node's head.
+    pub(super) fn head(&self) -> (u64, B256) {
+        let payload = &self.payloads[self.height - 1];
+        (payload.number, payload.hash)
+    }
+
+    /// Kills the node.
+    pub(super) fn kill_node(&mut self) {
+        self.geth_folder = Some(self.geth.take().unwrap().end(true));
+    }
+
+    /// Starts the node again over what it has left.
+    pub(super) fn restart_node(&mut self) {
+        let mut geth = DrivenGeth::restart(&self.geth_folder.take().unwrap());
+        self.proxy.forward_to(&[geth.address()]);
+        // A geth that was killed has lost some blocks.
+        geth.send_blocks(&self.payloads);
+        geth.go_to(&self.payloads[self.height - 1]);
+        self.geth = Some(geth);
+    }
+
+    /// Breaks something, waits until nearhead has noticed, and mends it. Then all has to be as it
+    /// was.
+    pub(super) fn survives(
+        &mut self,
+        what: &str,
+        fail: impl FnOnce(&mut Self),
+        mend: impl FnOnce(&mut Self),
+    ) {
+        let (sockets, memory) = (self.sockets(), self.resident_kib());
+        fail(self);
+        mend(self);
+        let began = Instant::now();
+        let wanted = self.go_on();
+        self.recovers(what, wanted, began);
+        wait_until("no socket is left", || {
+            self.sockets() <= sockets + SOCKETS_BESIDES
+        });
+        let now = self.resident_kib();
+        assert!(
+            now <= memory + LEFT_BEHIND_KIB,
+            "{what}: {memory} KiB before, {now} KiB after"
+        );
+    }
+
+    /// Waits until nearhead is ready with the node's head, and checks that this took no longer than
+    /// it may, and that it serves the node's chain.
+    pub(super) fn recovers(&self, what: &str, wanted: (u64, B256), began: Instant) {
+        let server = self.server();
+        wait_head(server, wanted);
+        wait_until(&format!("ready after: {what}"), || self.is_ready());
+        let took = began.elapsed();
+        println!("{what}: ready after {took:?}");
+        assert!(took <= READY_WITHIN, "{what}: ready after {took:?}");
+        let upstream = self.geth.as_ref().unwrap().address();
+        let mut comparison = Comparison::between(server, upstream);
+        comparison.chain();
+        comparison.blocks(wanted.0 - COMPARED..=wanted.0);
+        comparison.finish(GETH);
+        let reader = self.reader.as_ref().unwrap();
+        let before = reader.answers.load(Ordering::Relaxed);
+        wait_until("clients are served", || {
+            reader.answers.load(Ordering::Relaxed) > before
+        });
+    }
+
+    fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.server().process.id());
+        let links = fs::read_dir(folder).unwrap();
+        let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+        targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
+    fn resident_kib(&self) -> u64 {
+        self.server().process.resident_kib()
+    }
+
+    /// Whether it says that it is ready.
+    pub(super) fn is_ready(&self) -> bool {
+        self.server().get("/ready").status == 200
+    }
+
+    fn end_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.end();
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.end_reader();
+        }
+    }
+}
+
+/// A client that asks for the head all the time, and knows every block that may be it.
+struct Reader {
+    answers: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Reader {
+    fn start(address: SocketAddr, payloads: &Arc<Vec<Payload>>) -> Self {
+        let (answers, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (counted, ended) = (Arc::clone(&answers), Arc::clone(&is_over));
+        let payloads = Arc::clone(payloads);
+        let thread = thread::spawn(move || {
+            let known: HashMap<u64, &Payload> = payloads
+                .iter()
+                .map(|payload| (payload.number, payload))
+                .collect();
+            let path = format!("/v3/{}", crate::harness::KEY);
+            let mut connection = Connection::open(address, &path);
+            let mut head = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let answer = connection.call("eth_getBlockByNumber", &json!(["latest", false]));
+                let block = &answer["result"];
+                let number = quantity(&block["number"]);
+                let expected = known[&number];
+                let header = &expected.raw.header;
+                check("hash", &block["hash"], &json!(expected.hash));
+                check("state", &block["stateRoot"], &json!(header.state_root));
+                check(
+                    "receipts",
+                    &block["receiptsRoot"],
+                    &json!(header.receipts_root),
+                );
+                assert!(number >= head, "the head went back from {head} to {number}");
+                head = number;
+                counted.fetch_add(1, Ordering::Relaxed);
+                // The pause between two questions; no test depends on its length.
+                thread::park_timeout(Duration::from_millis(5));
+            }
+        });
+        Self {
+            answers,
+            is_over,
+            thread,
+        }
+    }
+
+    /// Ends it; fails if it was told anything false.
+    fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
