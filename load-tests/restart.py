@@ -16,7 +16,13 @@ def restart(options):
     upstream = chain.start(options.node_cores)
     data = WORK / "data-restart"
     shutil.rmtree(data, ignore_errors=True)
-    kinds = ("an empty folder", "SIGTERM", "kill -9")
+    # What the process before has left, and how the process that finds it ends.
+    ends = {
+        "an empty folder": signal.SIGTERM,
+        "SIGTERM": signal.SIGKILL,
+        "kill -9": signal.SIGTERM,
+    }
+    kinds = tuple(ends)
     took, spent, restored = ({kind: [] for kind in kinds} for _ in range(3))
     try:
         for _ in range(options.rounds):
@@ -31,11 +37,8 @@ def restart(options):
                 counts = metrics(server, "nearhead_saved_blocks_total")
                 restored[kind].append(counts['nearhead_saved_blocks_total{outcome="restored"}'])
                 wait_until("saved", lambda: is_saved(server))
-                if kind == "SIGTERM":
-                    server.process.send_signal(signal.SIGKILL)
-                    server.process.wait()
-                else:
-                    server.stop()
+                server.process.send_signal(ends[kind])
+                server.process.wait()
     finally:
         upstream.server.stop()
     print(f"\na start with {WINDOW} mainnet-like blocks, medians of {options.rounds} rounds")

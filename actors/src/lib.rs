@@ -17,7 +17,7 @@
 //! | [`admission`] | permits, cost classes, panics | `crate::read`, `crate::upstream`, `crate::source`, `serde_json` |
 //! | [`read`] | actors that answer one kind of query each, from the snapshot that the request took | `crate::source`, `crate::head_tracker`, `serde_json` |
 //! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `crate::`, `tokio`, `actix` |
-//! | [`saved`] | what of the window and its state outlives the process: one file, which is not trusted | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `tokio`, `actix`, `serde_json` |
+//! | [`saved`] | what of the window and its state outlives the process: one file, which is not trusted | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `actix`, `serde_json` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
 //! | [`shutdown_state`] | how far the service has shut down | `crate::`, `tokio`, `actix` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |

@@ -1,6 +1,6 @@
 //! Metrics of what outlives the process: the saved window and its state.
 
-use nearhead_actors::saved::SavedCounts;
+use nearhead_actors::saved::SavedStatus;
 use prometheus::{Error, IntCounterVec, IntGauge};
 
 use super::exporter::{Exporter, gauge, raise};
@@ -44,16 +44,16 @@ impl SavedMetrics {
     }
 
     /// Copies what was counted.
-    pub(super) fn copy(&self, counts: &SavedCounts) {
+    pub(super) fn copy(&self, status: &SavedStatus) {
         for (series, totals) in [
-            (&self.blocks, counts.blocks()),
-            (&self.items, counts.items()),
-            (&self.writes, counts.writes()),
+            (&self.blocks, status.blocks()),
+            (&self.items, status.items()),
+            (&self.writes, status.writes()),
         ] {
             for (outcome, total) in totals {
                 raise(&series.with_label_values(&[outcome]), total);
             }
         }
-        self.bytes.set(gauge(counts.bytes()));
+        self.bytes.set(gauge(status.bytes()));
     }
 }

@@ -1,120 +1,175 @@
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-};
+use std::{collections::BTreeMap, io, sync::Arc, thread};
 
 use alloy_primitives::{B256, map::B256Map};
+use crossbeam::channel::{self, Receiver};
 use nearhead_chain::{block::Block, remote::Verifier};
 use parking_lot::Mutex;
+use tokio::{sync::watch, time};
 
-use super::{SavedCounts, file::ReadFile};
+use super::{
+    PATIENCE, SavedStatus,
+    file::{FileError, ReadFile},
+};
 
-/// The blocks that an earlier process has saved. Each is verified once, by whoever needs it first.
+/// The blocks that an earlier process has saved. Threads of their own read and verify them, the
+/// newest first, before they are asked for.
 #[derive(Debug)]
 pub(crate) struct SavedBlocks {
-    /// Empty once the window is full, or the blocks are of no use.
-    blocks: Mutex<Found>,
-    /// All of them, and how many [`Self::verify_all`] has begun with.
-    newest_first: Vec<B256>,
-    begun: AtomicUsize,
-    file: Mutex<ReadFile>,
-    is_damaged: Arc<AtomicBool>,
+    found: Mutex<Found>,
+    /// How many were verified or refused so far.
+    progress: watch::Sender<usize>,
     verifier: Arc<Verifier>,
-    counts: Arc<SavedCounts>,
+    status: Arc<SavedStatus>,
 }
-
-/// `None` inside: it failed a check.
-type SavedBlock = Arc<OnceLock<Option<Arc<Block>>>>;
 
 #[derive(Debug, Default)]
 struct Found {
-    by_hash: B256Map<SavedBlock>,
+    /// `None` until it is verified.
+    by_hash: B256Map<Option<Arc<Block>>>,
     /// Of a number that several blocks have, one is found by number.
     by_number: BTreeMap<u64, B256>,
+    /// Those that failed a check, until they are removed from the file.
+    refused: Vec<B256>,
 }
 
 impl SavedBlocks {
-    pub(super) fn new(
-        found: &[(B256, u64)],
+    /// The blocks with these hashes and numbers. Their verification begins.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(super) fn start(
+        hashes: impl IntoIterator<Item = (B256, u64)>,
         file: ReadFile,
-        is_damaged: Arc<AtomicBool>,
         verifier: Arc<Verifier>,
-        counts: Arc<SavedCounts>,
-    ) -> Self {
-        let blocks = Found {
-            by_hash: found
-                .iter()
-                .map(|(hash, _)| (*hash, SavedBlock::default()))
-                .collect(),
-            by_number: found
-                .iter()
-                .map(|(hash, number)| (*number, *hash))
-                .collect(),
-        };
-        Self {
-            newest_first: blocks.by_number.values().rev().copied().collect(),
-            begun: AtomicUsize::new(0),
-            blocks: Mutex::new(blocks),
-            file: Mutex::new(file),
-            is_damaged,
-            verifier,
-            counts,
+        status: Arc<SavedStatus>,
+    ) -> io::Result<Arc<Self>> {
+        let mut found = Found::default();
+        for (hash, number) in hashes {
+            found.by_hash.insert(hash, None);
+            found.by_number.insert(number, hash);
         }
+        let newest_first: Vec<B256> = found.by_number.values().rev().copied().collect();
+        let this = Arc::new(Self {
+            found: Mutex::new(found),
+            progress: watch::Sender::new(0),
+            verifier,
+            status,
+        });
+        if newest_first.is_empty() {
+            return Ok(this);
+        }
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let (sender, read) = channel::bounded(cores);
+        let reader = Arc::clone(&this);
+        spawn("saved-blocks", move || {
+            for hash in newest_first {
+                let Some(content) = reader.read(&file, &hash) else {
+                    continue;
+                };
+                // Sending fails if no thread verifies any more.
+                if !reader.has(&hash) || sender.send((hash, content)).is_err() {
+                    break;
+                }
+            }
+        })?;
+        for _ in 0..cores {
+            let (blocks, read) = (Arc::clone(&this), read.clone());
+            spawn("restore", move || blocks.verify(&read))?;
+        }
+        Ok(this)
     }
 
     /// The hash of the block that was canonical at this number.
     pub(crate) fn hash_at(&self, number: u64) -> Option<B256> {
-        self.blocks.lock().by_number.get(&number).copied()
+        self.found.lock().by_number.get(&number).copied()
     }
 
-    /// Whether a block with this hash was saved.
+    /// Whether a block with this hash was saved, and is not known to be of no use.
     pub(crate) fn has(&self, hash: &B256) -> bool {
-        self.blocks.lock().by_hash.contains_key(hash)
+        self.found.lock().by_hash.contains_key(hash)
     }
 
-    /// The block with this hash, verified; `None` if it was not saved or fails a check. It takes
-    /// milliseconds of a core, unless another thread has verified the block.
-    pub(crate) fn verified(&self, hash: &B256) -> Option<Arc<Block>> {
-        let block = Arc::clone(self.blocks.lock().by_hash.get(hash)?);
-        block.get_or_init(|| self.verify(hash)).clone()
+    /// The number of the newest block that is left.
+    pub(super) fn newest(&self) -> Option<u64> {
+        let found = self.found.lock();
+        found.by_number.last_key_value().map(|(number, _)| *number)
     }
 
-    fn verify(&self, hash: &B256) -> Option<Arc<Block>> {
-        let saved = self.file.lock().block(hash);
-        let block = match saved {
-            Ok(saved) => {
-                let block = self.verifier.restore(*hash, &saved?);
-                block.inspect_err(|error| {
-                    tracing::warn!(%hash, %error, "a saved block is not used");
-                })
-            }
-            Err(error) => {
-                tracing::warn!(%hash, %error, "a saved block cannot be read");
-                self.is_damaged.store(true, Ordering::Relaxed);
-                return None;
-            }
-        };
-        self.counts.count_block(block.is_ok());
-        block.ok()
-    }
-
-    /// Verifies all blocks, the newest first, unless they are forgotten. Threads that call it share
-    /// the work.
-    pub(super) fn verify_all(&self) {
+    /// The block with this hash, verified; `None` if it was not saved or fails a check. It waits
+    /// until the block is verified, for as long as any block is.
+    pub(crate) async fn block(&self, hash: &B256) -> Option<Arc<Block>> {
+        let mut progress = self.progress.subscribe();
         loop {
-            let next = self.begun.fetch_add(1, Ordering::Relaxed);
-            match self.newest_first.get(next) {
-                Some(hash) if self.has(hash) => drop(self.verified(hash)),
-                _ => return,
+            if let Some(block) = self.found.lock().by_hash.get(hash)? {
+                return Some(Arc::clone(block));
+            }
+            if time::timeout(PATIENCE, progress.changed()).await.is_err() {
+                tracing::warn!("the disk does not give the saved blocks in time: nodes do");
+                self.forget();
             }
         }
     }
 
-    /// Drops all blocks: they are in the window.
+    /// Drops all blocks: they are in the window, or of no use.
     pub(super) fn forget(&self) {
-        *self.blocks.lock() = Found::default();
+        let mut found = self.found.lock();
+        found.by_hash.clear();
+        found.by_number.clear();
+        drop(found);
+        self.progress.send_modify(|_| {});
     }
+
+    /// Takes the hashes of those that failed a check.
+    pub(super) fn take_refused(&self) -> Vec<B256> {
+        std::mem::take(&mut self.found.lock().refused)
+    }
+
+    fn read(&self, file: &ReadFile, hash: &B256) -> Option<Vec<u8>> {
+        match file.block(hash) {
+            Ok(Some(content)) => return Some(content),
+            Ok(None) => self.refuse(hash),
+            Err(error) => {
+                tracing::warn!(%hash, %error, "a saved block cannot be read");
+                if let FileError::Unusable(_) = error {
+                    self.status.set_unusable(true);
+                }
+                self.refuse(hash);
+            }
+        }
+        None
+    }
+
+    fn verify(&self, read: &Receiver<(B256, Vec<u8>)>) {
+        for (hash, content) in read {
+            match self.verifier.restore(hash, &content) {
+                Ok(block) => {
+                    self.status.count_block(true);
+                    if let Some(found) = self.found.lock().by_hash.get_mut(&hash) {
+                        *found = Some(block);
+                    }
+                    self.progress.send_modify(|count| *count += 1);
+                }
+                Err(error) => {
+                    tracing::warn!(%hash, %error, "a saved block is not used");
+                    self.refuse(&hash);
+                }
+            }
+        }
+    }
+
+    /// Drops a block that is of no use, and has it removed from the file.
+    fn refuse(&self, hash: &B256) {
+        self.status.count_block(false);
+        let mut found = self.found.lock();
+        found.by_hash.remove(hash);
+        found.by_number.retain(|_, at| at != hash);
+        found.refused.push(*hash);
+        drop(found);
+        self.progress.send_modify(|count| *count += 1);
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder.spawn(work).map(drop)
 }

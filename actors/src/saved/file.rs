@@ -20,6 +20,22 @@ const APPLICATION_ID: i32 = 0x6e68_5764;
 /// The file's format. A file of another one is replaced: it has nothing that cannot be fetched.
 const FORMAT: i32 = 1;
 
+/// Bytes of one block or item that are read at most. A file that has more is damaged.
+const CONTENT_BYTES_MAX: u32 = 128 << 20;
+
+/// Blocks that are read at most: a window and its genesis, and those above a node that is behind.
+const BLOCKS_MAX: u32 = 512;
+
+/// Merged blocks that are read at most.
+const MERGED_MAX: u32 = 64;
+
+/// What a file has to have been written with. With other options, what it has is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Whether blocks are saved without their total difficulty.
+    pub(crate) omits_total_difficulty: bool,
+}
+
 /// `items` has a row for each trie node and code. A new row gets the largest `age`, so that rows
 /// are appended, and the smallest is the oldest. They are found by the first 8 bytes of their hash:
 /// an index of whole hashes has twice the bytes.
@@ -39,10 +55,13 @@ const TABLES: &str = "
     CREATE TABLE merged (
         age INTEGER PRIMARY KEY,
         hash BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE identity (
+        omits_total_difficulty INTEGER NOT NULL
     ) STRICT;";
 
-/// Pages of 4 KiB in the write-ahead log at which they move to the file. Many rows that one page
-/// has change before.
+/// The log is checkpointed at this many pages of 4 KiB. One page takes many changes until then, and
+/// is written to the file once.
 const LOG_PAGES: u32 = 16_384;
 
 /// Bytes of the log that stay after a large transaction.
@@ -58,9 +77,9 @@ const BUSY: Duration = Duration::from_secs(2);
 /// Why the file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
-    /// It is not what this program writes. It has to be replaced.
-    #[error("it is damaged: {0}")]
-    Damaged(String),
+    /// It is damaged, or is not what this program writes. It has to be replaced.
+    #[error("{0}")]
+    Unusable(String),
     /// The system says no, or the disk is full: it may be possible later.
     #[error("{0}")]
     Failed(String),
@@ -77,12 +96,16 @@ impl From<Error> for FileError {
         let text = error.to_string();
         match error.sqlite_error_code() {
             // An unknown one is about a statement. Ours are right, so the tables are not.
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
-                Self::Damaged(text)
-            }
+            Some(
+                ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::Unknown
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch,
+            ) => Self::Unusable(text),
             Some(_) => Self::Failed(text),
             // A value of another type.
-            None => Self::Damaged(text),
+            None => Self::Unusable(text),
         }
     }
 }
@@ -90,8 +113,8 @@ impl From<Error> for FileError {
 /// A change of the file, which is written whole or not at all.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// Blocks to add: hash, number, and what `Block::save` made of them. One without is too large:
-    /// the next process fetches it.
+    /// Blocks to add: hash, number, and what `Block::save` made of them. `None`: the block is too
+    /// large to save, and the next process fetches it.
     pub(super) blocks: Vec<(B256, u64, Option<Vec<u8>>)>,
     /// Hashes of blocks to remove.
     pub(super) removed: Vec<B256>,
@@ -125,33 +148,48 @@ pub(super) struct SavedFile {
 }
 
 impl SavedFile {
-    /// Opens the file in this folder, or makes it. One that is damaged or has another format is
-    /// replaced.
+    /// Opens the file in this folder, or makes it.
     ///
     /// # Errors
-    /// [`FileError::Failed`].
-    pub(super) fn open(folder: &Path) -> Result<Self, FileError> {
+    /// [`FileError`].
+    pub(super) fn open(folder: &Path, identity: Identity) -> Result<Self, FileError> {
         let path = std::path::absolute(folder.join(NAME))?;
-        match Self::open_as_it_is(&path) {
-            Err(FileError::Damaged(reason)) => {
-                let file = path.display();
-                tracing::warn!(%file, reason, "the saved window cannot be read: it is replaced");
-                Self::replace(folder)
-            }
-            opened => opened,
+        make(&path)?;
+        let mut connection = connect(&path)?;
+        let is_new = is_new(&connection)?;
+        let set = |row: &Row<'_>| row.get::<_, String>(0);
+        let mode = connection.pragma_update_and_check(None, "journal_mode", "WAL", set)?;
+        if mode != "wal" {
+            let reason = format!("the file system allows no write-ahead log ({mode})");
+            return Err(FileError::Failed(reason));
         }
-    }
-
-    /// The folder that it is in.
-    pub(super) fn folder(&self) -> PathBuf {
-        self.path.parent().map(Path::to_owned).unwrap_or_default()
+        // After a power failure, the last seconds may be missing; the file is whole.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection
+            .pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
+        connection.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))?;
+        if is_new {
+            let behavior = TransactionBehavior::Immediate;
+            let transaction = connection.transaction_with_behavior(behavior)?;
+            transaction.execute_batch(TABLES)?;
+            let omits = identity.omits_total_difficulty;
+            transaction.execute("INSERT INTO identity VALUES (?1)", [omits])?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", FORMAT)?;
+            transaction.commit()?;
+        }
+        check(&connection, identity)?;
+        Ok(Self {
+            path: path.clone(),
+            connection,
+        })
     }
 
     /// Removes the file in this folder, which may be open, and makes a new one.
     ///
     /// # Errors
-    /// [`FileError::Failed`].
-    pub(super) fn replace(folder: &Path) -> Result<Self, FileError> {
+    /// [`FileError`].
+    pub(super) fn replace(folder: &Path, identity: Identity) -> Result<Self, FileError> {
         let path = std::path::absolute(folder.join(NAME))?;
         for suffix in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
@@ -161,40 +199,7 @@ impl SavedFile {
                 _ => {}
             }
         }
-        Self::open_as_it_is(&path)
-    }
-
-    fn open_as_it_is(path: &Path) -> Result<Self, FileError> {
-        make(path)?;
-        let mut connection = connect(path)?;
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-        // After a power failure, the last seconds may be missing; the file is whole.
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection
-            .pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
-        connection.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let number =
-            |pragma: &str| transaction.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-        let found = (number("application_id")?, number("user_version")?);
-        let tables: i64 =
-            transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        match (found, tables) {
-            ((APPLICATION_ID, FORMAT), _) => {}
-            ((0, 0), 0) => transaction.execute_batch(TABLES)?,
-            ((APPLICATION_ID, format), _) => {
-                return Err(FileError::Damaged(format!("it has format {format}")));
-            }
-            _ => return Err(FileError::Damaged("it is of another program".to_owned())),
-        }
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        // It is written even if it is there, so that a file that cannot be written is found now.
-        transaction.pragma_update(None, "user_version", FORMAT)?;
-        transaction.commit()?;
-        Ok(Self {
-            path: path.to_owned(),
-            connection,
-        })
+        Self::open(folder, identity)
     }
 
     /// Another connection, which only reads.
@@ -205,6 +210,44 @@ impl SavedFile {
         let connection = connect(&self.path)?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(ReadFile { connection })
+    }
+
+    /// Its blocks.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn blocks(&self) -> Result<Vec<BlockRow>, FileError> {
+        let sql = "SELECT hash, number, length(content) FROM blocks LIMIT ?1";
+        let mut statement = self.connection.prepare(sql)?;
+        let blocks = statement.query_map([BLOCKS_MAX], |row| {
+            Ok(BlockRow {
+                hash: hash(row, 0)?,
+                number: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX),
+                bytes: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
+            })
+        })?;
+        Ok(blocks.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether there is any trie node or code.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn has_items(&self) -> Result<bool, FileError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM items)";
+        Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
+    }
+
+    /// The blocks that are merged, the newest last.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn merged(&self) -> Result<Vec<B256>, FileError> {
+        let mut statement = self
+            .connection
+            .prepare("SELECT hash FROM merged ORDER BY age LIMIT ?1")?;
+        let hashes = statement.query_map([MERGED_MAX], |row| hash(row, 0))?;
+        Ok(hashes.collect::<Result<_, _>>()?)
     }
 
     /// Writes a change, all of it or nothing.
@@ -304,31 +347,16 @@ pub(super) struct ReadFile {
 }
 
 impl ReadFile {
-    /// Its blocks.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub(super) fn blocks(&self) -> Result<Vec<BlockRow>, FileError> {
-        let sql = "SELECT hash, number, length(content) FROM blocks";
-        let mut statement = self.connection.prepare(sql)?;
-        let blocks = statement.query_map([], |row| {
-            Ok(BlockRow {
-                hash: hash(row, 0)?,
-                number: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX),
-                bytes: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0),
-            })
-        })?;
-        Ok(blocks.collect::<Result<_, _>>()?)
-    }
-
     /// What was saved of a block.
     ///
     /// # Errors
     /// [`FileError`].
     pub(super) fn block(&self, hash: &B256) -> Result<Option<Vec<u8>>, FileError> {
-        let sql = "SELECT content FROM blocks WHERE hash = ?1";
+        let sql = "SELECT content FROM blocks WHERE hash = ?1 AND length(content) <= ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let row = statement.query_row([hash.as_slice()], |row| row.get(0));
+        let row = statement.query_row(params![hash.as_slice(), CONTENT_BYTES_MAX], |row| {
+            row.get(0)
+        });
         Ok(row.optional()?)
     }
 
@@ -337,32 +365,12 @@ impl ReadFile {
     /// # Errors
     /// [`FileError`].
     pub(super) fn item(&self, hash: &B256) -> Result<Option<Vec<u8>>, FileError> {
-        let sql = "SELECT content FROM items WHERE prefix = ?1 AND hash = ?2";
+        let sql = "SELECT content FROM items
+            WHERE prefix = ?1 AND hash = ?2 AND length(content) <= ?3";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let key = params![prefix(hash), hash.as_slice()];
+        let key = params![prefix(hash), hash.as_slice(), CONTENT_BYTES_MAX];
         let row = statement.query_row(key, |row| row.get(0));
         Ok(row.optional()?)
-    }
-
-    /// Whether there is any trie node or code.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub(super) fn has_items(&self) -> Result<bool, FileError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM items)";
-        Ok(self.connection.query_row(sql, [], |row| row.get(0))?)
-    }
-
-    /// The blocks that are merged, the newest last.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub(super) fn merged(&self) -> Result<Vec<B256>, FileError> {
-        let mut statement = self
-            .connection
-            .prepare("SELECT hash FROM merged ORDER BY age")?;
-        let hashes = statement.query_map([], |row| hash(row, 0))?;
-        Ok(hashes.collect::<Result<_, _>>()?)
     }
 }
 
@@ -391,10 +399,59 @@ fn connect(path: &Path) -> Result<Connection, FileError> {
     Ok(connection)
 }
 
+/// Whether a file is empty; an error if it is none of ours. Nothing is written.
+fn is_new(connection: &Connection) -> Result<bool, FileError> {
+    let number =
+        |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    match (number("application_id")?, number("user_version")?) {
+        (APPLICATION_ID, FORMAT) => Ok(false),
+        (0, 0) if tables(connection)?.is_empty() => Ok(true),
+        (APPLICATION_ID, format) => Err(FileError::Unusable(format!("it has format {format}"))),
+        _ => Err(FileError::Unusable("it is of another program".to_owned())),
+    }
+}
+
+/// Checks the tables, and what they were written with.
+fn check(connection: &Connection, identity: Identity) -> Result<(), FileError> {
+    let fresh = Connection::open_in_memory()?;
+    fresh.execute_batch(TABLES)?;
+    if tables(connection)? != tables(&fresh)? {
+        return Err(FileError::Unusable("its tables are others".to_owned()));
+    }
+    let found = connection.query_row("SELECT * FROM identity", [], |row| {
+        Ok(Identity {
+            omits_total_difficulty: row.get(0)?,
+        })
+    })?;
+    if found != identity {
+        let reason = "--omit-total-difficulty was another".to_owned();
+        return Err(FileError::Unusable(reason));
+    }
+    // After the largest age, the next row would get any.
+    let is_last = "SELECT coalesce(max(age), 0) > 1 << 62 FROM items";
+    match connection.query_row(is_last, [], |row| row.get(0))? {
+        true => Err(FileError::Unusable("no age is left".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Names and texts of all tables and indexes.
+fn tables(connection: &Connection) -> Result<Vec<(String, Option<String>)>, Error> {
+    let mut tables = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
+    let rows = tables.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
 /// Makes an empty file that nobody else can read, unless it exists.
 fn make(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => return Err(io::Error::other("it is no file")),
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
     let mut options = File::options();
-    options.write(true).create(true).truncate(false);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path).map(drop)

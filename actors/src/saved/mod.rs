@@ -5,35 +5,39 @@
 //! or code is checked by its hash when a read needs it, and what fails is fetched as if it were not
 //! there. So the file may be damaged, old or of another fork, and may be removed at any time.
 //!
-//! A thread of its own writes, every half second, what has changed since: the source and the
-//! requests never wait for the disk.
+//! Threads of their own read and write, so that neither the source nor a request waits for a disk
+//! that hangs: after [`PATIENCE`], nodes are asked.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
 //! | `file` | the file: its format, and transactions on it |
-//! | `reader` | trie nodes and codes, read as they are needed |
-//! | `blocks` | the saved blocks, verified at the start |
+//! | `blocks` | the saved blocks, read and verified at the start |
+//! | `items` | trie nodes and codes, read as they are needed |
 //! | `restored` | what a process takes over from an earlier one |
 //! | `writer` | what is written, and when |
 //! | `merged_blocks` | the blocks whose changes are merged into the state that is held |
-//! | `counts` | how often each ended how |
+//! | `status` | how often each ended how |
 
 mod blocks;
-mod counts;
 mod file;
+mod items;
 mod merged_blocks;
-mod reader;
 mod restored;
+mod status;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 pub(crate) use blocks::SavedBlocks;
-pub use counts::SavedCounts;
-use file::FileError;
+pub(crate) use file::{FileError, Identity};
+pub(crate) use items::{SavedItems, WantedState};
 pub(crate) use merged_blocks::MergedBlocks;
-pub(crate) use reader::SavedItems;
 pub(crate) use restored::{Restored, SavedSetup};
+pub use status::SavedStatus;
 pub(crate) use writer::SavedWriter;
-use writer::WriterSetup;
+
+/// Longest wait for a disk that reads, or for the next block that is verified.
+const PATIENCE: Duration = Duration::from_secs(1);

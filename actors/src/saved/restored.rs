@@ -1,29 +1,26 @@
-use std::{
-    path::Path,
-    sync::{Arc, atomic::AtomicBool},
-    thread,
-};
+use std::{path::Path, sync::Arc};
 
 use alloy_primitives::B256;
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
-    FileError, MergedBlocks, SavedBlocks, SavedCounts, SavedItems, SavedWriter, WriterSetup,
-    file::SavedFile,
+    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus,
+    file::{Identity, SavedFile},
+    writer::WriterSetup,
 };
 use crate::head::Head;
 
 /// What a process takes over from an earlier one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restored {
-    /// Its blocks; `None` if nothing is saved.
+    /// Its blocks; `None` if there is no file.
     pub(crate) blocks: Option<Arc<SavedBlocks>>,
     /// Its trie nodes and codes, if there are any.
     pub(crate) items: Option<Arc<SavedItems>>,
     /// The blocks whose changes are merged into the held state.
     pub(crate) merged: Arc<MergedBlocks>,
     /// What became of it.
-    pub(crate) counts: Arc<SavedCounts>,
+    pub(crate) status: Arc<SavedStatus>,
 }
 
 /// What the file is opened for.
@@ -32,6 +29,8 @@ pub(crate) struct SavedSetup<'a> {
     pub(crate) folder: &'a Path,
     /// The chain's genesis: no other block 0 is restored.
     pub(crate) genesis: B256,
+    /// What the file has to have been written with.
+    pub(crate) identity: Identity,
     pub(crate) verifier: &'a Arc<Verifier>,
     /// The held state, which records its changes.
     pub(crate) store: &'a Arc<NodeStore>,
@@ -41,89 +40,82 @@ pub(crate) struct SavedSetup<'a> {
 }
 
 impl Restored {
-    /// Opens the file, begins to verify its blocks, and begins to write it.
-    ///
-    /// # Errors
-    /// The file cannot be read or written; it may be possible at the next start.
-    pub(crate) fn open(setup: &SavedSetup<'_>) -> Result<(Self, SavedWriter), FileError> {
-        let (restored, writer) = Self::prepare(setup)?;
-        let writer = SavedWriter::start(writer)?;
-        if let Some(blocks) = &restored.blocks {
-            verify_all(blocks);
-        }
-        Ok((restored, writer))
-    }
-
-    pub(super) fn prepare(setup: &SavedSetup<'_>) -> Result<(Self, WriterSetup), FileError> {
-        let file = SavedFile::open(setup.folder)?;
-        match Self::read(setup, file) {
-            // A part of the file that is read only now is damaged.
-            Err(FileError::Damaged(reason)) => {
+    /// Opens the file and begins to verify its blocks. Without a file that can be used, nothing is
+    /// restored; the writer tries again.
+    pub(crate) fn open(setup: &SavedSetup<'_>) -> (Self, WriterSetup) {
+        match Self::read(setup) {
+            Ok(restored) => restored,
+            Err(error) => {
                 let folder = setup.folder.display();
-                tracing::warn!(%folder, reason, "the saved window is damaged: it is replaced");
-                Self::read(setup, SavedFile::replace(setup.folder)?)
+                tracing::warn!(%folder, %error, "no saved window is restored: nodes are asked");
+                let restored = Self::default();
+                let writer = restored.writer(setup, None);
+                (restored, writer)
             }
-            read => read,
         }
     }
 
-    fn read(setup: &SavedSetup<'_>, file: SavedFile) -> Result<(Self, WriterSetup), FileError> {
-        let is_damaged = Arc::new(AtomicBool::new(false));
-        let counts = Arc::<SavedCounts>::default();
-        let of_items = file.reader()?;
-        let has_items = of_items.has_items()?;
-        let merged = Arc::new(MergedBlocks::restored(of_items.merged()?));
-        let written = of_items.blocks()?;
-        let found = written.iter().map(|row| (row.hash, row.number));
+    fn read(setup: &SavedSetup<'_>) -> Result<(Self, WriterSetup), FileError> {
+        let opened = SavedFile::open(setup.folder, setup.identity).and_then(|file| {
+            let (rows, merged) = (file.blocks()?, file.merged()?);
+            let has_items = file.has_items()?;
+            Ok((file, rows, merged, has_items))
+        });
+        let (file, rows, merged, has_items) = match opened {
+            Err(FileError::Unusable(reason)) => {
+                let folder = setup.folder.display();
+                tracing::warn!(%folder, reason, "the saved window cannot be used: it is replaced");
+                let file = SavedFile::replace(setup.folder, setup.identity)?;
+                (file, Vec::new(), Vec::new(), false)
+            }
+            opened => opened?,
+        };
+        let status = Arc::<SavedStatus>::default();
+        let found = rows.iter().map(|row| (row.hash, row.number));
         let found: Vec<_> = found
             .filter(|(hash, number)| *number > 0 || *hash == setup.genesis)
             .collect();
-        let blocks = Arc::new(SavedBlocks::new(
-            &found,
-            file.reader()?,
-            Arc::clone(&is_damaged),
-            Arc::clone(setup.verifier),
-            Arc::clone(&counts),
-        ));
-        let items = SavedItems::new(of_items, Arc::clone(&is_damaged), Arc::clone(&counts));
-        let writer = WriterSetup {
-            file,
-            head: setup.head.clone(),
-            store: Arc::clone(setup.store),
-            merged: Arc::clone(&merged),
-            blocks: Arc::clone(&blocks),
-            is_damaged,
-            counts: Arc::clone(&counts),
-            items_bytes_max: setup.items_bytes_max,
-            written,
-        };
         tracing::info!(
             blocks = found.len(),
             has_state = has_items,
             "a saved window is read"
         );
+        let items = match has_items {
+            true => Some(Arc::new(SavedItems::start(
+                file.reader()?,
+                Arc::clone(&status),
+            )?)),
+            false => None,
+        };
+        let blocks = SavedBlocks::start(
+            found,
+            file.reader()?,
+            Arc::clone(setup.verifier),
+            Arc::clone(&status),
+        )?;
         let restored = Self {
             blocks: Some(blocks),
-            items: has_items.then(|| Arc::new(items)),
-            merged,
-            counts,
+            items,
+            merged: Arc::new(MergedBlocks::restored(merged)),
+            status,
         };
+        let mut writer = restored.writer(setup, Some(file));
+        writer.written = rows;
         Ok((restored, writer))
     }
-}
 
-/// Verifies all blocks on threads of their own, one for each core, before they are asked for.
-fn verify_all(blocks: &Arc<SavedBlocks>) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    for _ in 0..cores {
-        let blocks = Arc::clone(blocks);
-        let verify = move || blocks.verify_all();
-        let started = thread::Builder::new()
-            .name("restore".to_owned())
-            .spawn(verify);
-        if let Err(error) = started {
-            // They are verified as they are asked for.
-            tracing::warn!(%error, "no thread verifies the saved blocks");
+    fn writer(&self, setup: &SavedSetup<'_>, file: Option<SavedFile>) -> WriterSetup {
+        WriterSetup {
+            file,
+            folder: setup.folder.to_owned(),
+            identity: setup.identity,
+            head: setup.head.clone(),
+            store: Arc::clone(setup.store),
+            merged: Arc::clone(&self.merged),
+            blocks: self.blocks.clone(),
+            status: Arc::clone(&self.status),
+            items_bytes_max: setup.items_bytes_max,
+            written: Vec::new(),
         }
     }
 }

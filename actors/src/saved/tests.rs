@@ -18,7 +18,7 @@ use nearhead_chain::{
 };
 use rusqlite::Connection;
 
-use super::{Restored, SavedSetup, file::NAME, writer::Writer};
+use super::{Identity, Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
 use crate::head::Head;
 
 const STATE_BYTES: usize = 64 << 20;
@@ -89,15 +89,21 @@ impl Scene {
 
     /// What the next process finds, with its own store, and the writer that it starts.
     fn open(&self) -> (Restored, Writer) {
-        let (restored, writer) = Restored::prepare(&SavedSetup {
+        self.open_with(false, STATE_BYTES as u64)
+    }
+
+    fn open_with(&self, omits_total_difficulty: bool, items_bytes_max: u64) -> (Restored, Writer) {
+        let (restored, writer) = Restored::open(&SavedSetup {
             folder: &self.folder,
             genesis: self.genesis,
+            identity: Identity {
+                omits_total_difficulty,
+            },
             verifier: &self.verifier,
             store: &self.store,
             head: &self.head,
-            items_bytes_max: STATE_BYTES as u64,
-        })
-        .unwrap();
+            items_bytes_max,
+        });
         (restored, Writer::new(writer))
     }
 
@@ -161,20 +167,36 @@ fn addresses(blocks: &[Arc<Block>]) -> Vec<Address> {
 }
 
 /// The blocks that the next process takes over, the oldest first.
-fn restored_blocks(restored: &Restored, canonical: &[Arc<Block>]) -> Vec<B256> {
-    let blocks = restored.blocks.as_ref().unwrap();
-    let verified = canonical
-        .iter()
-        .filter_map(|block| blocks.verified(&block.hash));
-    verified.map(|block| block.hash).collect()
+async fn restored_blocks(restored: &Restored, canonical: &[Arc<Block>]) -> Vec<B256> {
+    let Some(blocks) = &restored.blocks else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for block in canonical {
+        found.extend(blocks.block(&block.hash).await.map(|block| block.hash));
+    }
+    found
+}
+
+/// Whether the next process loads the account from the file.
+async fn loads(restored: &Restored, state: &Arc<State>, address: &Address) -> bool {
+    let Some(items) = &restored.items else {
+        return false;
+    };
+    let wanted = WantedState {
+        address: *address,
+        slots: Vec::new(),
+        with_code: true,
+    };
+    items.load(Arc::clone(state), vec![wanted]).await
 }
 
 fn hashes(blocks: &[Arc<Block>]) -> Vec<B256> {
     blocks.iter().map(|block| block.hash).collect()
 }
 
-#[test]
-fn the_canonical_blocks_of_the_window_are_saved() {
+#[tokio::test]
+async fn the_canonical_blocks_of_the_window_are_saved() {
     let mut scene = Scene::of("blocks");
     let (_, mut writer) = scene.open();
     let (mut reverted, steps) = (Vec::new(), WINDOW_BLOCKS + 30);
@@ -194,11 +216,14 @@ fn the_canonical_blocks_of_the_window_are_saved() {
     let canonical = scene.canonical();
     assert_eq!(canonical.len(), WINDOW_BLOCKS);
     let (restored, _) = scene.open();
-    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+    assert_eq!(
+        restored_blocks(&restored, &canonical).await,
+        hashes(&canonical)
+    );
     let blocks = restored.blocks.unwrap();
     for block in &canonical {
         assert_eq!(blocks.hash_at(block.number()), Some(block.hash));
-        let again = blocks.verified(&block.hash).unwrap();
+        let again = blocks.block(&block.hash).await.unwrap();
         assert_eq!(again.json.block(true), block.json.block(true));
         assert_eq!(again.json.receipts(), block.json.receipts());
     }
@@ -206,14 +231,14 @@ fn the_canonical_blocks_of_the_window_are_saved() {
         assert!(!blocks.has(&hash), "{hash} has left the chain");
     }
     assert_eq!(
-        restored.counts.blocks()[0],
+        restored.status.blocks()[0],
         ("restored", WINDOW_BLOCKS as u64)
     );
 }
 
 /// Until the window is full again, it may still need what an earlier process saved.
-#[test]
-fn a_window_that_is_being_filled_keeps_what_was_saved() {
+#[tokio::test]
+async fn a_window_that_is_being_filled_keeps_what_was_saved() {
     let mut scene = Scene::of("filling");
     scene.go_on(20);
     scene.save();
@@ -223,7 +248,7 @@ fn a_window_that_is_being_filled_keeps_what_was_saved() {
     scene.head.store(scene.window.snapshot());
     let (restored, mut writer) = scene.open();
     assert!(writer.write_all(0));
-    assert_eq!(restored_blocks(&restored, &saved), hashes(&saved));
+    assert_eq!(restored_blocks(&restored, &saved).await, hashes(&saved));
     // Once it is full, the blocks are the window's alone.
     for block in saved.iter().rev().skip(1) {
         scene.window.extend_below(Arc::clone(block)).unwrap();
@@ -231,13 +256,13 @@ fn a_window_that_is_being_filled_keeps_what_was_saved() {
     scene.head.store(scene.window.snapshot());
     assert!(scene.window.snapshot().is_filled());
     assert!(writer.write_all(0));
-    assert!(restored_blocks(&restored, &saved).is_empty());
+    assert!(restored_blocks(&restored, &saved).await.is_empty());
     let (restored, _) = scene.open();
-    assert_eq!(restored_blocks(&restored, &saved), hashes(&saved));
+    assert_eq!(restored_blocks(&restored, &saved).await, hashes(&saved));
 }
 
-#[test]
-fn held_state_is_loaded_as_it_is_read() {
+#[tokio::test]
+async fn held_state_is_loaded_as_it_is_read() {
     let mut scene = Scene::of("state");
     scene.go_on(20);
     let addresses = addresses(&scene.canonical());
@@ -256,14 +281,13 @@ fn held_state_is_loaded_as_it_is_read() {
     let state = scene.hold_head();
     let (restored, mut writer) = scene.open();
     assert!(restored.merged.contains(&merged));
-    let items = restored.items.unwrap();
     assert!(state.account(&addresses[0]).is_err(), "it is not held");
     for (address, expected) in addresses.iter().zip(&expected) {
-        assert!(items.load(&state, address, &[], true));
+        assert!(loads(&restored, &state, address).await);
         assert_eq!(state.account(address).unwrap(), *expected);
     }
     // What is not saved is not made up.
-    assert!(!items.load(&state, &Address::repeat_byte(0x77), &[], false));
+    assert!(!loads(&restored, &state, &Address::repeat_byte(0x77)).await);
     // What leaves the store leaves the file.
     drop(state);
     scene.store.release_retired();
@@ -272,8 +296,8 @@ fn held_state_is_loaded_as_it_is_read() {
     assert!(restored.items.is_none());
 }
 
-#[test]
-fn what_was_changed_in_the_file_is_refused() {
+#[tokio::test]
+async fn what_was_changed_in_the_file_is_refused() {
     let mut scene = Scene::of("changed");
     scene.go_on(20);
     let canonical = scene.canonical();
@@ -290,25 +314,24 @@ fn what_was_changed_in_the_file_is_refused() {
     scene.forget_state();
     let (restored, _) = scene.open();
     assert_eq!(
-        restored_blocks(&restored, &canonical).len(),
+        restored_blocks(&restored, &canonical).await.len(),
         2,
         "block 1 and the genesis"
     );
     let state = scene.hold_head();
-    let items = restored.items.unwrap();
     for address in &addresses {
-        assert!(!items.load(&state, address, &[], false));
+        assert!(!loads(&restored, &state, address).await);
     }
     let refused = |counts: [(&str, u64); 2]| counts[1].1;
     assert_eq!(
-        refused(restored.counts.blocks()),
+        refused(restored.status.blocks()),
         canonical.len() as u64 - 2
     );
-    assert_eq!(refused(restored.counts.items()), addresses.len() as u64);
+    assert_eq!(refused(restored.status.items()), addresses.len() as u64);
 }
 
-#[test]
-fn another_genesis_is_not_restored() {
+#[tokio::test]
+async fn another_genesis_is_not_restored() {
     let mut scene = Scene::of("genesis");
     scene.go_on(2);
     scene.save();
@@ -323,8 +346,8 @@ fn another_genesis_is_not_restored() {
 /// What is done to a file, and how.
 type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
 
-#[test]
-fn a_file_that_is_none_of_ours_is_replaced() {
+#[tokio::test]
+async fn a_file_that_is_none_of_ours_is_replaced() {
     let mut scene = Scene::of("replaced");
     scene.go_on(5);
     let canonical = scene.canonical();
@@ -354,48 +377,53 @@ fn a_file_that_is_none_of_ours_is_replaced() {
         }
         damage(&path);
         let (restored, mut writer) = scene.open();
-        assert!(restored_blocks(&restored, &canonical).is_empty(), "{what}");
+        assert!(
+            restored_blocks(&restored, &canonical).await.is_empty(),
+            "{what}"
+        );
         assert!(writer.write_all(0), "{what}");
         drop(writer);
         let (restored, _) = scene.open();
         assert_eq!(
-            restored_blocks(&restored, &canonical),
+            restored_blocks(&restored, &canonical).await,
             hashes(&canonical),
             "{what}"
         );
     }
 }
 
-#[test]
-fn a_full_disk_delays_what_is_saved() {
+#[tokio::test]
+async fn a_full_disk_delays_what_is_saved() {
     let mut scene = Scene::of("full");
     scene.go_on(3);
     let (restored, mut writer) = scene.open();
     assert!(writer.write_all(0));
-    writer.file.as_ref().unwrap().fill_disk(true);
+    writer.setup.file.as_ref().unwrap().fill_disk(true);
     scene.go_on(20);
     let addresses = addresses(&scene.canonical());
     let _state = scene.fetch_state(&addresses);
     assert!(!writer.write_all(0));
     assert!(!writer.write_all(0));
-    assert_eq!(restored.counts.writes()[1], ("failed", 2));
-    writer.file.as_ref().unwrap().fill_disk(false);
+    assert_eq!(restored.status.writes()[1], ("failed", 2));
+    writer.setup.file.as_ref().unwrap().fill_disk(false);
     assert!(writer.write_all(0));
     drop(writer);
     let canonical = scene.canonical();
     let (restored, _) = scene.open();
-    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+    assert_eq!(
+        restored_blocks(&restored, &canonical).await,
+        hashes(&canonical)
+    );
     scene.forget_state();
     let state = scene.hold_head();
-    let items = restored.items.unwrap();
     for address in &addresses {
-        assert!(items.load(&state, address, &[], true));
+        assert!(loads(&restored, &state, address).await);
     }
 }
 
 /// A disk that returns other bytes than were written: the file is replaced while it is in use.
-#[test]
-fn a_file_that_is_damaged_while_it_is_open_is_replaced() {
+#[tokio::test]
+async fn a_file_that_is_damaged_while_it_is_open_is_replaced() {
     let mut scene = Scene::of("damaged");
     scene.go_on(20);
     scene.save();
@@ -404,20 +432,22 @@ fn a_file_that_is_damaged_while_it_is_open_is_replaced() {
     let path = scene.folder.join(NAME);
     let length = fs::metadata(&path).unwrap().len() as usize;
     fs::write(&path, vec![0x5a; length]).unwrap();
-    assert!(restored_blocks(&restored, &canonical).is_empty());
+    assert!(restored_blocks(&restored, &canonical).await.is_empty());
     scene.go_on(1);
     assert!(writer.write_all(0));
     drop(writer);
     let canonical = scene.canonical();
     let (restored, _) = scene.open();
-    assert_eq!(restored_blocks(&restored, &canonical), hashes(&canonical));
+    assert_eq!(
+        restored_blocks(&restored, &canonical).await,
+        hashes(&canonical)
+    );
 }
 
-#[test]
-fn the_file_has_a_bound() {
+#[tokio::test]
+async fn the_file_has_a_bound() {
     let mut scene = Scene::of("bound");
     scene.go_on(20);
-    let everything = scene.producer.head().state.clone().unwrap();
     let addresses = addresses(&scene.canonical());
     let first = scene.fetch_state(&addresses);
     scene.save();
@@ -425,25 +455,19 @@ fn the_file_has_a_bound() {
     drop(first);
     scene.forget_state();
     let state = scene.fetch_state(&addresses[..4]);
-    let (restored, writer) = Restored::prepare(&SavedSetup {
-        folder: &scene.folder,
-        genesis: scene.genesis,
-        verifier: &scene.verifier,
-        store: &scene.store,
-        head: &scene.head,
-        items_bytes_max: 0,
-    })
-    .unwrap();
-    let mut writer = Writer::new(writer);
-    assert!(writer.write_all(0));
-    let items = restored.items.unwrap();
-    let held: Vec<bool> = addresses
-        .iter()
-        .map(|address| {
-            let other = State::hold(&NodeStore::bounded(STATE_BYTES), everything.root());
-            items.load(&other, address, &[], false)
-        })
-        .collect();
+    let (_, mut writer) = scene.open_with(false, 0);
+    // One write finds the file too large, and further ones have nothing to write.
+    for _ in 0..3 {
+        assert!(writer.write_all(0));
+    }
+    drop(writer);
+    let (restored, _) = scene.open();
+    let root = state.root();
+    let mut held = Vec::new();
+    for address in &addresses {
+        let other = State::hold(&NodeStore::bounded(STATE_BYTES), root);
+        held.push(loads(&restored, &other, address).await);
+    }
     assert!(
         held[..4].iter().all(|held| *held),
         "what is held stays: {held:?}"
@@ -452,5 +476,99 @@ fn the_file_has_a_bound() {
         !held.iter().all(|held| *held),
         "what nobody holds goes first: {held:?}"
     );
-    drop(state);
+}
+
+/// Blocks that were saved without a total difficulty would be served without one.
+#[tokio::test]
+async fn other_options_replace_the_file() {
+    let mut scene = Scene::of("options");
+    scene.go_on(3);
+    scene.save();
+    let canonical = scene.canonical();
+    let (restored, _) = scene.open_with(true, STATE_BYTES as u64);
+    assert!(restored_blocks(&restored, &canonical).await.is_empty());
+    let (restored, _) = scene.open();
+    assert!(restored_blocks(&restored, &canonical).await.is_empty());
+}
+
+/// What cannot be opened at the start is opened later, and the failures are counted.
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_tried_again() {
+    let mut scene = Scene::of("later");
+    scene.go_on(3);
+    let path = scene.folder.join(NAME);
+    fs::create_dir(&path).unwrap();
+    let _state = scene.fetch_state(&addresses(&scene.canonical()));
+    let (restored, mut writer) = scene.open();
+    assert!(restored.blocks.is_none());
+    assert!(!writer.write_all(0));
+    assert_eq!(restored.status.writes(), [("written", 0), ("failed", 1)]);
+    fs::remove_dir(&path).unwrap();
+    assert!(writer.write_all(0));
+    drop(writer);
+    let canonical = scene.canonical();
+    let (restored, _) = scene.open();
+    assert_eq!(
+        restored_blocks(&restored, &canonical).await,
+        hashes(&canonical)
+    );
+    scene.forget_state();
+    let state = scene.hold_head();
+    assert!(loads(&restored, &state, &addresses(&canonical)[0]).await);
+}
+
+/// A block that was refused once is saved again as soon as a node has given it.
+#[tokio::test]
+async fn a_refused_block_is_saved_again() {
+    let mut scene = Scene::of("refused");
+    scene.go_on(20);
+    scene.save();
+    let canonical = scene.canonical();
+    scene.edit("UPDATE blocks SET content = x'00' WHERE number > 1");
+    let (restored, mut writer) = scene.open();
+    assert_eq!(restored_blocks(&restored, &canonical).await.len(), 2);
+    assert!(writer.write_all(0));
+    drop(writer);
+    let (restored, _) = scene.open();
+    assert_eq!(
+        restored_blocks(&restored, &canonical).await,
+        hashes(&canonical)
+    );
+}
+
+/// A node that is behind may name the newer blocks soon.
+#[tokio::test]
+async fn blocks_above_the_head_are_kept() {
+    let mut scene = Scene::of("behind");
+    scene.go_on(20);
+    scene.save();
+    let saved = scene.canonical();
+    let kept = saved.len() - 4;
+    let mut window = Window::new(CHAIN_ID, Arc::clone(&saved[0]));
+    for block in &saved[1..kept] {
+        window.apply(Arc::clone(block)).unwrap();
+    }
+    scene.head.store(window.snapshot());
+    let (restored, mut writer) = scene.open();
+    assert!(window.snapshot().is_filled());
+    assert!(writer.write_all(0));
+    assert_eq!(
+        restored_blocks(&restored, &saved[kept..]).await,
+        hashes(&saved[kept..])
+    );
+    drop(writer);
+    let (restored, _) = scene.open();
+    assert_eq!(restored_blocks(&restored, &saved).await, hashes(&saved));
+}
+
+/// The block whose merge is in progress may not be the one from which the next process goes on.
+#[test]
+fn a_merge_in_progress_is_not_saved() {
+    let [first, second] = [1, 2].map(B256::repeat_byte);
+    let merged = super::MergedBlocks::restored(vec![first]);
+    merged.begin(second);
+    assert!(merged.contains(&second));
+    assert_eq!(merged.newest(16), [first]);
+    merged.end();
+    assert_eq!(merged.newest(16), [first, second]);
 }

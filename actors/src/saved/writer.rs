@@ -1,13 +1,5 @@
 use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    io,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
+    collections::BTreeMap, convert::Infallible, io, path::PathBuf, sync::Arc, thread,
     time::Duration,
 };
 
@@ -22,8 +14,8 @@ use nearhead_chain::{
 };
 
 use super::{
-    MergedBlocks, SavedBlocks, SavedCounts,
-    file::{BlockRow, Change, FileError, SavedFile},
+    MergedBlocks, SavedBlocks, SavedStatus,
+    file::{BlockRow, Change, FileError, Identity, SavedFile},
 };
 use crate::head::Head;
 
@@ -32,6 +24,9 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long nothing is written after a write has failed: a full disk is not tried twice a second.
 const FAILED_PAUSE: Duration = Duration::from_secs(10);
+
+/// Longest wait for the last write when the process ends.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
 
 /// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each, are written one part
 /// after another.
@@ -53,17 +48,19 @@ const EVICTED_AT_ONCE: u32 = 4_096;
 const MERGED_WRITTEN: usize = 16;
 
 /// What a writer writes, and where.
-pub(super) struct WriterSetup {
-    pub(super) file: SavedFile,
+pub(crate) struct WriterSetup {
+    /// `None` if it could not be opened.
+    pub(super) file: Option<SavedFile>,
+    pub(super) folder: PathBuf,
+    pub(super) identity: Identity,
     /// The pointer to the window.
     pub(super) head: Head,
     /// The held state, which records its changes.
     pub(super) store: Arc<NodeStore>,
     pub(super) merged: Arc<MergedBlocks>,
     /// The blocks of an earlier process, until the window is full.
-    pub(super) blocks: Arc<SavedBlocks>,
-    pub(super) is_damaged: Arc<AtomicBool>,
-    pub(super) counts: Arc<SavedCounts>,
+    pub(super) blocks: Option<Arc<SavedBlocks>>,
+    pub(super) status: Arc<SavedStatus>,
     /// Most bytes of the file for trie nodes and codes.
     pub(super) items_bytes_max: u64,
     /// The blocks that the file has.
@@ -74,20 +71,25 @@ pub(super) struct WriterSetup {
 #[derive(Debug)]
 pub(crate) struct SavedWriter {
     stop: Option<Sender<Infallible>>,
-    thread: Option<thread::JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<Infallible>,
 }
 
 impl SavedWriter {
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(setup: WriterSetup) -> io::Result<Self> {
+    pub(crate) fn start(setup: WriterSetup) -> io::Result<Self> {
         let (stop, stopped) = channel::bounded(0);
-        let thread = thread::Builder::new()
+        let (end, ended) = channel::bounded(0);
+        thread::Builder::new()
             .name("saved-window".to_owned())
-            .spawn(move || Writer::new(setup).run(&stopped))?;
+            .spawn(move || {
+                Writer::new(setup).run(&stopped);
+                drop(end);
+            })?;
         Ok(Self {
             stop: Some(stop),
-            thread: Some(thread),
+            ended,
         })
     }
 }
@@ -95,24 +97,14 @@ impl SavedWriter {
 impl Drop for SavedWriter {
     fn drop(&mut self) {
         self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread is on stderr.
-            let _ = thread.join();
+        if self.ended.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the disk is too slow for the last write of the window");
         }
     }
 }
 
 pub(super) struct Writer {
-    /// `None` between the end of a damaged file and the next one.
-    pub(super) file: Option<SavedFile>,
-    folder: PathBuf,
-    head: Head,
-    store: Arc<NodeStore>,
-    merged: Arc<MergedBlocks>,
-    blocks: Arc<SavedBlocks>,
-    is_damaged: Arc<AtomicBool>,
-    counts: Arc<SavedCounts>,
-    items_bytes_max: u64,
+    pub(super) setup: WriterSetup,
     /// Blocks that the file has, or that are too large for it.
     written: B256Map<BlockRow>,
     written_merged: Vec<B256>,
@@ -120,6 +112,8 @@ pub(super) struct Writer {
     pending: B256Set,
     /// Those that are to be removed.
     dropped: B256Set,
+    /// Whether the file had more bytes than it may at the last look.
+    is_too_large: bool,
     has_failed: bool,
 }
 
@@ -127,37 +121,20 @@ pub(super) struct Writer {
 struct Planned {
     change: Change,
     /// Whether more is left to write.
-    is_part: bool,
+    has_more: bool,
 }
 
 impl Writer {
-    pub(super) fn new(setup: WriterSetup) -> Self {
-        let WriterSetup {
-            file,
-            head,
-            store,
-            merged,
-            blocks,
-            is_damaged,
-            counts,
-            items_bytes_max,
-            written,
-        } = setup;
+    pub(super) fn new(mut setup: WriterSetup) -> Self {
+        let written = std::mem::take(&mut setup.written);
         Self {
-            folder: file.folder(),
-            file: Some(file),
-            head,
-            store,
-            written_merged: Vec::new(),
-            merged,
-            blocks,
-            is_damaged,
-            counts,
-            items_bytes_max,
             written: written.into_iter().map(|row| (row.hash, row)).collect(),
+            written_merged: Vec::new(),
             pending: B256Set::default(),
             dropped: B256Set::default(),
+            is_too_large: false,
             has_failed: false,
+            setup,
         }
     }
 
@@ -178,13 +155,13 @@ impl Writer {
         loop {
             let written = self.write_part(dropped_max);
             if let Err(error) = &written {
-                self.counts.count_write(false);
+                self.setup.status.count_write(false);
                 if !std::mem::replace(&mut self.has_failed, true) {
-                    let folder = self.folder.display();
+                    let folder = self.setup.folder.display();
                     tracing::warn!(%folder, %error, "the window cannot be saved: a restart will fetch it");
                 }
-                if let FileError::Damaged(_) = error {
-                    self.is_damaged.store(true, Ordering::Relaxed);
+                if let FileError::Unusable(_) = error {
+                    self.setup.status.set_unusable(true);
                 }
             }
             match written {
@@ -197,49 +174,68 @@ impl Writer {
 
     /// Writes a part of what has changed. Returns whether more is left.
     fn write_part(&mut self, dropped_max: usize) -> Result<bool, FileError> {
-        self.replace_damaged()?;
-        let Some(snapshot) = self.head.load() else {
+        let Some(snapshot) = self.setup.head.load() else {
             return Ok(false);
         };
-        if snapshot.is_filled() {
-            self.blocks.forget();
+        if let Some(blocks) = &self.setup.blocks {
+            // They are not removed, but replaced by the same blocks from nodes.
+            for hash in blocks.take_refused() {
+                self.written.remove(&hash);
+            }
+            // A node that is behind may reach those above the head.
+            let newest = blocks.newest();
+            if snapshot.is_filled() && newest.is_some_and(|at| at <= snapshot.head().number()) {
+                blocks.forget();
+            }
         }
+        self.open_again()?;
         // Before the changes are taken: what is merged by now is among them.
-        let merged = self.merged.newest(MERGED_WRITTEN);
+        let merged = self.setup.merged.newest(MERGED_WRITTEN);
         let Planned {
             mut change,
-            is_part,
+            has_more,
         } = self.plan(&snapshot, dropped_max);
-        if !is_part && merged != self.written_merged {
+        if !has_more && merged != self.written_merged {
             change.merged = Some(merged);
         }
-        if change.is_empty() {
-            return Ok(is_part);
-        }
-        let Some(file) = &mut self.file else {
+        let Some(file) = &mut self.setup.file else {
             return Ok(false);
         };
-        file.write(&change)?;
-        self.counts.count_write(true);
-        if std::mem::take(&mut self.has_failed) {
-            tracing::info!("the window is saved again");
+        if !change.is_empty() {
+            file.write(&change)?;
+            self.setup.status.count_write(true);
+            if std::mem::take(&mut self.has_failed) {
+                tracing::info!("the window is saved again");
+            }
+            self.note(change);
+        } else if !self.is_too_large {
+            return Ok(false);
         }
-        self.note(change);
-        Ok(is_part | self.evict()?)
+        self.evict()?;
+        Ok(has_more)
     }
 
-    /// Makes a new file if the present one is damaged.
-    fn replace_damaged(&mut self) -> Result<(), FileError> {
-        if self.is_damaged.swap(false, Ordering::Relaxed) {
-            self.file = None;
-            let replaced = SavedFile::replace(&self.folder);
-            let replaced = replaced.inspect_err(|_| {
-                self.is_damaged.store(true, Ordering::Relaxed);
-            });
-            self.file = Some(replaced?);
-            self.written.clear();
-            self.written_merged.clear();
+    /// Opens the file if that was not possible before, or makes a new one if the present one cannot
+    /// be used.
+    fn open_again(&mut self) -> Result<(), FileError> {
+        let WriterSetup {
+            file,
+            folder,
+            identity,
+            status,
+            store,
+            ..
+        } = &mut self.setup;
+        if file.is_some() && !status.is_unusable() {
+            return Ok(());
         }
+        // What is in it is not known, so it begins empty.
+        *file = None;
+        *file = Some(SavedFile::replace(folder, *identity)?);
+        status.set_unusable(false);
+        store.record_all();
+        self.written.clear();
+        self.written_merged.clear();
         Ok(())
     }
 
@@ -258,21 +254,20 @@ impl Writer {
         for block in missing.by_ref().take(BLOCKS_AT_ONCE) {
             blocks.push((block.hash, block.number(), block.save()));
         }
-        let is_part_of_blocks = missing.next().is_some();
+        let has_more_blocks = missing.next().is_some();
         // Blocks of an earlier process are kept until the window has had the chance to take them.
-        let lowest = snapshot
-            .head()
-            .number()
-            .saturating_sub(WINDOW_BLOCKS as u64 - 1);
+        let head = snapshot.head().number();
+        let lowest = head.saturating_sub(WINDOW_BLOCKS as u64 - 1);
         let is_filled = snapshot.is_filled();
         let removed = self.written.values().filter(|row| {
             let BlockRow { hash, number, .. } = row;
             let is_wanted = wanted.get(number) == Some(hash);
             let is_outside = *number > 0 && (*number < lowest || wanted.contains_key(number));
-            !is_wanted && (is_filled || is_outside)
+            let is_above = *number > head;
+            !is_wanted && !is_above && (is_filled || is_outside)
         });
         let removed = removed.map(|row| row.hash).collect();
-        let (mut items, is_part_of_items) = self.plan_items();
+        let (mut items, has_more_items) = self.plan_items();
         // In the order of the index, whose pages are then changed one after another.
         items.sort_unstable_by_key(|(hash, _)| *hash);
         let mut dropped: Vec<B256> = match self.dropped.len() > dropped_max {
@@ -281,7 +276,7 @@ impl Writer {
         };
         dropped.sort_unstable();
         Planned {
-            is_part: is_part_of_blocks || is_part_of_items,
+            has_more: has_more_blocks || has_more_items,
             change: Change {
                 blocks,
                 removed,
@@ -294,25 +289,28 @@ impl Writer {
 
     /// Trie nodes and codes to write next, and whether others are left.
     fn plan_items(&mut self) -> (Vec<(B256, Bytes)>, bool) {
-        for hash in self.store.take_changed() {
-            self.dropped.remove(&hash);
-            self.pending.insert(hash);
+        // While nothing can be written, the store keeps what has changed, within its bound.
+        if self.pending.len() < DROPPED_MAX {
+            for hash in self.setup.store.take_changed() {
+                self.dropped.remove(&hash);
+                self.pending.insert(hash);
+            }
         }
         let (mut items, mut gone) = (Vec::new(), Vec::new());
         for hash in self.pending.iter().take(ITEMS_AT_ONCE) {
-            match self.store.content(hash) {
+            match self.setup.store.content(hash) {
                 Some(content) => items.push((*hash, content)),
                 None => gone.push(*hash),
             }
         }
-        let is_part = self.pending.len() > ITEMS_AT_ONCE;
+        let has_more = self.pending.len() > ITEMS_AT_ONCE;
         for hash in gone {
             self.pending.remove(&hash);
             if self.dropped.len() < DROPPED_MAX {
                 self.dropped.insert(hash);
             }
         }
-        (items, is_part)
+        (items, has_more)
     }
 
     /// Notes what was written.
@@ -347,29 +345,26 @@ impl Writer {
         }
     }
 
-    /// Removes the oldest items if the file has too many bytes, but for those that are held, which
-    /// become the newest. Returns whether it still has too many.
-    fn evict(&mut self) -> Result<bool, FileError> {
-        let Some(file) = &mut self.file else {
-            return Ok(false);
+    /// Removes some of the oldest items if the file has too many bytes, but for those that are
+    /// held, which become the newest.
+    fn evict(&mut self) -> Result<(), FileError> {
+        let Some(file) = &mut self.setup.file else {
+            return Ok(());
         };
         let of_blocks: u64 = self.written.values().map(|row| row.bytes).sum();
         let used = file.used_bytes()?;
-        self.counts.set_bytes(used);
-        let max = self.items_bytes_max + of_blocks;
-        if used <= max {
-            return Ok(false);
+        self.setup.status.set_bytes(used);
+        self.is_too_large = used > self.setup.items_bytes_max + of_blocks;
+        if !self.is_too_large {
+            return Ok(());
         }
         let mut change = Change::default();
         for hash in file.oldest_items(EVICTED_AT_ONCE)? {
-            match self.store.content(&hash) {
+            match self.setup.store.content(&hash) {
                 Some(content) => change.items.push((hash, content)),
                 None => change.dropped.push(hash),
             }
         }
-        // All that is old is held, so the file is as small as it can be.
-        let has_room = !change.dropped.is_empty();
-        file.write(&change)?;
-        Ok(has_room && file.used_bytes()? > max)
+        file.write(&change)
     }
 }

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
-    saved::{Restored, SavedSetup, SavedWriter},
+    saved::{Identity, Restored, SavedSetup, SavedWriter},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
 
@@ -157,7 +157,7 @@ impl UpstreamSource {
         let finalized = folder.as_ref().and_then(DataFolder::finalized);
         let finalized = still_finalized(finalized, &config.trusted);
         let policy = Policy::new(quorum, heads.len());
-        let authority = Quorum::new(policy, heads.len(), finalized, config.trusted);
+        let authority = Quorum::new(policy, heads.len(), finalized, config.trusted.clone());
         if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
         }
@@ -167,8 +167,7 @@ impl UpstreamSource {
         };
         let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
         let verifier = Arc::new(verifier);
-        let (restored, writer) =
-            open_saved(&chain, &verifier, &store, link, config.state_bytes_max);
+        let (restored, writer) = open_saved(&chain, &verifier, &store, link, &config);
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
@@ -433,27 +432,29 @@ fn open_saved(
     verifier: &Arc<Verifier>,
     store: &Arc<NodeStore>,
     link: &SourceLink,
-    state_bytes_max: usize,
+    config: &UpstreamConfig,
 ) -> (Restored, Option<SavedWriter>) {
     let (Some(folder), Some(genesis)) = (&chain.data, chain.genesis) else {
         return (Restored::default(), None);
     };
-    let opened = Restored::open(&SavedSetup {
+    let state_bytes_max = config.state_bytes_max as u64;
+    let (restored, writer) = Restored::open(&SavedSetup {
         folder,
         genesis,
+        identity: Identity {
+            omits_total_difficulty: config.options.omit_total_difficulty,
+        },
         verifier,
         store,
         head: &link.head,
-        items_bytes_max: state_bytes_max as u64,
+        // Rows take a fifth more than what they have, and what nobody holds is removed in parts.
+        items_bytes_max: state_bytes_max + state_bytes_max / 2,
     });
-    match opened {
-        Ok((restored, writer)) => (restored, Some(writer)),
-        Err(error) => {
-            let folder = folder.display();
-            tracing::warn!(%folder, %error, "the window is not saved: a restart will fetch it");
-            (Restored::default(), None)
-        }
-    }
+    let writer = SavedWriter::start(writer);
+    let writer = writer.inspect_err(|error| {
+        tracing::warn!(%error, "the window is not saved: a restart will fetch it");
+    });
+    (restored, writer.ok())
 }
 
 /// The finalized block of an earlier process, which nodes have to show that they have. It is `None`

@@ -54,7 +54,7 @@ use crate::{
     admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
-    saved::{MergedBlocks, Restored, SavedCounts, SavedItems},
+    saved::{MergedBlocks, Restored, SavedItems, SavedStatus},
 };
 use access_lists::AccessLists;
 use recent_keys::RecentKeys;
@@ -124,7 +124,7 @@ struct Shared {
     merged: Arc<MergedBlocks>,
     /// The state that an earlier process has saved.
     items: Option<Arc<SavedItems>>,
-    saved: Arc<SavedCounts>,
+    saved: Arc<SavedStatus>,
     store: Arc<NodeStore>,
     panics: Panics,
 }
@@ -173,7 +173,7 @@ impl StateSource {
                 recent: RecentKeys::default(),
                 merged: Arc::clone(&restored.merged),
                 items: restored.items.clone(),
-                saved: Arc::clone(&restored.counts),
+                saved: Arc::clone(&restored.status),
                 store,
                 panics: Panics::default(),
             }),
@@ -192,9 +192,9 @@ impl StateSource {
         &self.shared.merges
     }
 
-    /// Counts of what an earlier process has saved, and of what this one saves.
+    /// What became of what an earlier process has saved, and of what this one saves.
     #[must_use]
-    pub fn saved(&self) -> &SavedCounts {
+    pub fn saved(&self) -> &SavedStatus {
         &self.shared.saved
     }
 

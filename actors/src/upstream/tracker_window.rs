@@ -185,7 +185,8 @@ impl HeldWindow for TrackerWindow {
             extended => extended,
         }?;
         // State that an earlier process held is merged from a block below the first one.
-        self.readable.send_replace(Instant::now());
+        // The head is readable since as long as before.
+        self.readable.send_modify(|_| {});
         Ok(())
     }
 

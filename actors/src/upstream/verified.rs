@@ -68,12 +68,12 @@ impl VerifiedUpstream {
     /// By number it is a guess, as an upstream's answer is: the follower compares its hash with the
     /// one that its child names.
     async fn restore(&self, ask: Ask) -> Option<Arc<Block>> {
-        let saved = Arc::clone(self.saved.as_ref()?);
+        let saved = self.saved.as_ref()?;
         let hash = match ask {
             Ask::Hash { hash, .. } => hash,
             Ask::Number(number) => saved.hash_at(number)?,
         };
-        let block = restore(saved, hash).await?;
+        let block = saved.block(&hash).await?;
         (block.number() == ask.number()).then_some(block)
     }
 
@@ -254,16 +254,6 @@ impl VerifiedUpstream {
             error: fault.to_string().into(),
         }
     }
-}
-
-/// A saved block, verified on a thread other than the follower's.
-async fn restore(saved: Arc<SavedBlocks>, hash: B256) -> Option<Arc<Block>> {
-    if !saved.has(&hash) {
-        return None;
-    }
-    // A panic is on stderr, and the upstream is asked.
-    let verified = task::spawn_blocking(move || saved.verified(&hash)).await;
-    verified.ok().flatten()
 }
 
 fn text(json: &RawValue) -> &[u8] {

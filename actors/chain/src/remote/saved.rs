@@ -1,6 +1,6 @@
 //! A verified block as bytes that it can be verified from again.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::Decodable;
@@ -42,9 +42,15 @@ impl Block {
             .collect();
         let list = alloy_rlp::encode(&parts);
         let fits = list.len() <= BYTES_MAX;
-        fits.then(|| zstd::bulk::compress(&list, LEVEL).ok())
-            .flatten()
+        fits.then(|| compress(&list).ok()).flatten()
     }
+}
+
+/// With a checksum: no hash covers the total difficulty.
+fn compress(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    compressor.include_checksum(true)?;
+    compressor.compress(plain)
 }
 
 impl Verifier {

@@ -26,6 +26,14 @@ impl NodeStore {
         code.map(|code| code.original_bytes())
     }
 
+    /// Records all that is stored, for a copy that begins empty.
+    pub fn record_all(&self) {
+        let nodes = self.nodes.iter().filter(|entry| entry.rlp.is_some());
+        nodes.for_each(|entry| self.record_change(*entry.key()));
+        let codes = self.codes.iter().filter(|entry| entry.code.is_some());
+        codes.for_each(|entry| self.record_change(*entry.key()));
+    }
+
     pub(super) fn record_change(&self, hash: B256) {
         if let Some(changed) = &self.changed {
             changed.record(hash);

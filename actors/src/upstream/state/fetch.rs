@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     messages::{QueryError, Reply},
+    saved::WantedState,
     upstream::{
         client::{CallError, OptionalMethod, UpstreamClient, answer_bytes},
         health::{Fault, FaultReport, UpstreamId, Verdict},
@@ -47,21 +48,28 @@ pub(super) enum Retry {
 impl Shared {
     /// Whether an earlier process has saved all that is wanted. It is held then.
     async fn restore(&self, block: &BlockRef, wanted: &Wanted) -> bool {
-        let Some(items) = self.items.clone() else {
+        let Some(items) = &self.items else {
             return false;
         };
-        let (state, wanted) = (Arc::clone(&block.state), wanted.clone());
-        let restore = move || match &wanted {
-            Wanted::Account(wanted) => {
-                items.load(&state, &wanted.address, &wanted.slots, wanted.with_code)
-            }
-            Wanted::Accounts(wanted) => wanted.batches.iter().flatten().all(|(address, slots)| {
+        let wanted = match wanted {
+            Wanted::Account(wanted) => vec![WantedState {
+                address: wanted.address,
+                slots: wanted.slots.clone(),
+                with_code: wanted.with_code,
+            }],
+            Wanted::Accounts(wanted) => {
+                let accounts = wanted.batches.iter().flatten().cloned();
                 // As they are fetched: with the code of those without slots.
-                items.load(&state, address, slots, slots.is_empty())
-            }),
-            Wanted::AccessList(_) => false,
+                let wanted = accounts.map(|(address, slots)| WantedState {
+                    address,
+                    with_code: slots.is_empty(),
+                    slots,
+                });
+                wanted.collect()
+            }
+            Wanted::AccessList(_) => return false,
         };
-        self.on_verifier_thread(restore).await.unwrap_or(false)
+        items.load(Arc::clone(&block.state), wanted).await
     }
 
     /// Asks one upstream after another until one gives what is wanted.

@@ -64,13 +64,14 @@ impl StateFollower {
                 block: &block,
             };
             // Before anything can fail: no block is tried twice.
-            self.shared.merged.remember(block.hash);
+            self.shared.merged.begin(block.hash);
             let budget = self.block_time() / 2;
             let until = Instant::now() + budget;
             let mut from = ChangesFrom::Keys;
             let merging = self.shared.merge(self.follow, step, until, &mut from);
             let end = time::timeout(budget, merging).await;
             let end = end.unwrap_or(MergeEnd::Late);
+            self.shared.merged.end();
             self.shared.merges.count(from, end);
             let is_head = self
                 .link
@@ -93,15 +94,19 @@ impl StateFollower {
         // Until somebody reads state, there is nothing to keep current.
         let merged = &self.shared.merged;
         let is_read = !self.shared.recent.is_empty() || merged.are_restored();
-        let gap_max = match std::mem::take(&mut self.is_restoring) {
+        let gap_max = match self.is_restoring {
             true => RESTART_GAP_MAX,
             false => GAP_MAX,
         };
         let is_merged = |hash: &B256| is_read && merged.contains(hash);
         match unmerged(snapshot.canonical(), gap_max, is_merged) {
             Some([parent, block, ..]) => Some((Arc::clone(parent), Arc::clone(block))),
-            Some(_) => None,
+            Some(_) => {
+                self.is_restoring = false;
+                None
+            }
             None => {
+                self.is_restoring = false;
                 // The first head, or one after a gap: its state is held as far as it is read.
                 merged.remember(snapshot.head().hash);
                 None
@@ -114,7 +119,8 @@ impl StateFollower {
         let merged = &self.shared.merged;
         let newest = snapshot.canonical().iter().rev().take(RESTART_GAP_MAX + 1);
         let mut newest = newest.map(|block| merged.contains(&block.hash));
-        snapshot.is_filled() || newest.any(|is_merged| is_merged)
+        let has_gap = snapshot.canonical().len() > RESTART_GAP_MAX;
+        snapshot.is_filled() || has_gap || newest.any(|is_merged| is_merged)
     }
 
     /// The mean of the window: a merge may take longer if one block follows soon on another.
@@ -149,7 +155,7 @@ mod tests {
     use super::*;
 
     /// The numbers of the blocks from the newest merged one on, of a chain of 8 blocks.
-    fn check(merged: &[u64], expected: Option<&[u64]>) {
+    fn check(gap_max: usize, merged: &[u64], expected: Option<&[u64]>) {
         let mut chain = vec![TestBlock::default().genesis()];
         for at in 0..7 {
             chain.push(TestBlock::default().child_of(&chain[at]));
@@ -158,7 +164,7 @@ mod tests {
             let block = chain.iter().find(|block| block.hash == *hash);
             block.is_some_and(|block| merged.contains(&block.number()))
         };
-        let found = unmerged(&chain, GAP_MAX, is_merged);
+        let found = unmerged(&chain, gap_max, is_merged);
         let numbers: Option<Vec<u64>> =
             found.map(|blocks| blocks.iter().map(|block| block.number()).collect());
         assert_eq!(numbers.as_deref(), expected, "{merged:?}");
@@ -166,11 +172,13 @@ mod tests {
 
     #[test]
     fn following_goes_on_from_the_newest_merged_block() {
-        check(&[7], Some(&[7]));
-        check(&[5, 6], Some(&[6, 7]));
-        check(&[3], Some(&[3, 4, 5, 6, 7]));
-        check(&[3, 5], Some(&[5, 6, 7]));
-        check(&[2], None);
-        check(&[], None);
+        check(GAP_MAX, &[7], Some(&[7]));
+        check(GAP_MAX, &[5, 6], Some(&[6, 7]));
+        check(GAP_MAX, &[3], Some(&[3, 4, 5, 6, 7]));
+        check(GAP_MAX, &[3, 5], Some(&[5, 6, 7]));
+        check(GAP_MAX, &[2], None);
+        check(GAP_MAX, &[], None);
+        check(RESTART_GAP_MAX, &[2], Some(&[2, 3, 4, 5, 6, 7]));
+        check(RESTART_GAP_MAX, &[], None);
     }
 }

@@ -16,10 +16,13 @@ use super::{
     merge_counts::{ChangesFrom, MergeEnd},
     single_flight::Subject,
 };
-use crate::upstream::{
-    client::{CallError, OptionalMethod, UpstreamClient},
-    health::UpstreamId,
-    standing::Order,
+use crate::{
+    saved::WantedState,
+    upstream::{
+        client::{CallError, OptionalMethod, UpstreamClient},
+        health::UpstreamId,
+        standing::Order,
+    },
 };
 
 /// Accounts and slots that one merge may have proven: more than a full block changes.
@@ -30,6 +33,8 @@ const BYTES_MAX: usize = 16 << 20;
 const BATCH_ITEMS: usize = 128;
 /// Batches that are in progress at once: they leave most of a node's turns to reads.
 const BATCHES_AT_ONCE: usize = 4;
+/// Accounts that are loaded at once of what an earlier process has saved.
+const RESTORED_AT_ONCE: usize = 32;
 /// Times that one merge asks for proofs: for what cannot be computed, and once more for what did
 /// not lead to the hash that is named.
 const ROUNDS: usize = 2;
@@ -144,6 +149,7 @@ impl Shared {
         changes: StateChanges,
         allowance: &mut Allowance,
     ) -> Result<MergeEnd, StateFetchError> {
+        let before_merge = Arc::clone(before);
         let (before, after) = (Arc::clone(before), Arc::clone(&block.state));
         let keys = changes.keys();
         let begin = move || {
@@ -160,6 +166,13 @@ impl Shared {
             Ok(wanted) => wanted,
             Err(error) => return not_merged(error),
         };
+        if self.restore_paths(&before_merge, &wanted).await {
+            let merge = Arc::clone(&merge);
+            wanted = match self.on_verifier_thread(move || merge.unheld()).await? {
+                Ok(wanted) => wanted,
+                Err(error) => return not_merged(error),
+            };
+        }
         let (mut proven, mut left_out) = (0, 0);
         let mut merged = Merged::default();
         for _ in 0..ROUNDS {
@@ -185,6 +198,23 @@ impl Shared {
             true => MergeEnd::Whole,
             false => MergeEnd::Part,
         })
+    }
+
+    /// Loads what an earlier process has saved of the state before a block, so that it need not be
+    /// proven. Returns whether anything may have been loaded.
+    async fn restore_paths(&self, before: &Arc<State>, wanted: &[WantedProof]) -> bool {
+        let Some(items) = &self.items else {
+            return false;
+        };
+        for some in wanted.chunks(RESTORED_AT_ONCE) {
+            let some = some.iter().map(|(address, slots)| WantedState {
+                address: *address,
+                slots: slots.clone(),
+                with_code: false,
+            });
+            items.load(Arc::clone(before), some.collect()).await;
+        }
+        !wanted.is_empty()
     }
 
     /// Has the node prove as much as is allowed, and stores it. Returns the number of proven keys.

@@ -1,15 +1,17 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What was restored from the file and written to it since the start.
+/// What became of the file: what was restored from it and written to it since the start, and
+/// whether it has to be replaced.
 #[derive(Debug, Default)]
-pub struct SavedCounts {
+pub struct SavedStatus {
     blocks: [AtomicU64; 2],
     items: [AtomicU64; 2],
     writes: [AtomicU64; 2],
     bytes: AtomicU64,
+    is_unusable: AtomicBool,
 }
 
-impl SavedCounts {
+impl SavedStatus {
     /// Blocks that were restored, and those that failed a check.
     #[must_use]
     pub fn blocks(&self) -> [(&'static str, u64); 2] {
@@ -48,6 +50,15 @@ impl SavedCounts {
 
     pub(super) fn set_bytes(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Has the file replaced by the thread that writes it.
+    pub(super) fn set_unusable(&self, is_unusable: bool) {
+        self.is_unusable.store(is_unusable, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_unusable(&self) -> bool {
+        self.is_unusable.load(Ordering::Relaxed)
     }
 }
 
