@@ -50,6 +50,7 @@
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | `thousands` | numbers as people read them | `crate::` |
 //! | `relative_time` | times as people read them | `crate::` |
+//! | [`traces`] | which requests are traced, and where their spans go; the only module that knows OpenTelemetry | `actix`, `crate::http`, `crate::rpc`, `crate::ws`, `crate::config`, `crate::metrics`, `serde_json` |
 //! | [`logging`] | where log lines go | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //!
 //! # Invariants
@@ -78,11 +79,12 @@
 //! | dashmap | the trie's nodes by hash: read by all workers while a block is written; filters by their id (`filters`) |
 //! | parking_lot | the buckets of a tenant or key (`access::meter`); guesses of keys (`access::guess_throttle`); a filter's place (`filters`); what other threads want to be ended (`connections::evictions`); the list of workers (`nearhead_actors::admission`); the trie's list of held roots; state fetched from upstreams |
 //! | tracing | log lines and spans; `logging` decides where they go |
+//! | opentelemetry, opentelemetry_sdk, opentelemetry-otlp, tracing-opentelemetry | spans of traced requests as a collector gets them, only in `traces` |
 //! | arc-swap | the pointers to the current snapshot, to the table of keys, and to why the store fails (`tenants::StoreState`) |
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | clap, clap_complete, clap_mangen | `config`, and the command lines of `commands` |
-//! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`); upstreams (`nearhead_actors::upstream`); TLS of the listeners and of these clients (`tls`) |
+//! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`) and of a collector of traces (`traces::exporter`); upstreams (`nearhead_actors::upstream`); TLS of the listeners and of these clients (`tls`) |
 //! | tokio-rustls, rustls-webpki | handshakes and streams of the listeners (`listeners`); when a certificate ends, and whom it names (`tls`) |
 //! | listenfd, sd-notify | sockets that a service manager passes on (`listeners`), and what is reported to it (`service_manager.rs`) |
 //! | mimalloc | the program's allocator (`allocator.rs`) |
@@ -117,6 +119,7 @@ pub mod tenants;
 mod test_rng;
 mod thousands;
 mod tls;
+pub mod traces;
 pub mod ws;
 
 pub use connections::LivenessWatch;

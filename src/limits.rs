@@ -452,3 +452,30 @@ pub(crate) const ERROR_ID_BYTES_MAX: usize = 4 << 10;
 
 /// Memory of a batch's results, in bytes, after which its tenant is charged for more.
 pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;
+
+/// Requests a second, of all clients together, that are traced because a client's `traceparent`
+/// says that it records its own span. Beyond that, `--otlp-sample-ratio` decides: a client that
+/// always says so costs no more than this.
+pub(crate) const PARENT_TRACES_PER_SECOND: u32 = 20;
+
+/// Items of a batch that have spans of their own in its trace: enough to see what took long.
+pub(crate) const TRACED_ITEMS_MAX: usize = 64;
+
+/// Spans that wait for the collector, of some 500 bytes each. Further ones are dropped.
+pub(crate) const TRACE_QUEUE_SPANS: usize = 8_192;
+
+/// Spans that are sent to the collector at once, as by other exporters of OpenTelemetry.
+pub(crate) const TRACE_BATCH_SPANS: usize = 512;
+
+/// How often spans are sent to the collector, if there are fewer than a batch.
+pub(crate) const TRACE_EXPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest wait for the collector's answer. The spans are lost then.
+pub(crate) const TRACE_EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest time for which the end of the process waits for spans to be sent.
+pub(crate) const TRACE_FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// Shortest time between two warnings that the collector does not take spans: one that fails and
+/// recovers again and again does not fill the log.
+pub(crate) const TRACE_WARNING_EVERY: Duration = Duration::from_secs(60);

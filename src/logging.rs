@@ -2,26 +2,54 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use nearhead_actors::trace;
+use tracing::Subscriber;
+use tracing_subscriber::{
+    EnvFilter, Layer, fmt, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
+};
 
-use crate::config::{Config, LogFormat};
+use crate::{
+    config::{Config, LogFormat},
+    traces::Traces,
+};
 
-/// Starts writing log lines to stderr as configured; stdout is for output.
+/// Starts writing log lines to stderr as configured; stdout is for output. Spans of traced requests
+/// go to `traces`, and their log lines have the id of the trace.
 ///
 /// A line or span that the filter drops costs one load of a cached decision. A second call in one
 /// process has no effect.
-pub fn start(config: &Config) {
+pub fn start(config: &Config, traces: &Traces) {
     // `config` has validated the filter.
     let filter = filter(&config.log_filter);
-    let lines = fmt::layer().with_writer(io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry();
     // This fails if the process already has a subscriber.
-    let _ = match config.log_format {
-        LogFormat::Text => registry
-            .with(lines.with_ansi(io::stderr().is_terminal()))
-            .try_init(),
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    let _ = match traces.layer() {
+        None => registry.with(filter).with(lines(config)).try_init(),
+        Some(spans) => {
+            let lines = lines(config).with_filter(with_trace_ids(filter, &config.log_filter));
+            registry.with(lines).with(spans).try_init()
+        }
     };
+}
+
+/// What writes log lines.
+fn lines<S>(config: &Config) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let lines = fmt::layer().with_writer(io::stderr);
+    match config.log_format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    }
+}
+
+/// Lets the first span of a trace into log lines, and no other one.
+fn with_trace_ids(filter: EnvFilter, text: &str) -> EnvFilter {
+    match format!("{}=error", trace::TARGET).parse() {
+        Ok(directive) if !text.contains(trace::TARGET) => filter.add_directive(directive),
+        _ => filter,
+    }
 }
 
 /// What is logged. `text` has been validated.

@@ -21,6 +21,7 @@ use nearhead::{
     logging,
     progress::ProgressWriter,
     rpc::Forwarding,
+    traces::{Traces, TracesError},
 };
 use nearhead_actors::source::ProgressReport;
 use open_browser::{REDIRECT_KEPT, RedirectFile, open_browser};
@@ -160,17 +161,33 @@ fn serve(resolved: &Resolved) -> ExitCode {
         Ok(sockets) => sockets,
         Err(error) => return fail(MISUSED, &error),
     };
-    logging::start(&config);
+    let traces = match traces(&config) {
+        Ok(traces) => traces,
+        Err(error) => return fail(FAILED, &error),
+    };
+    logging::start(&config, &traces);
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(FAILED, &error),
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match (Signals::new(), Reload::new(resolved)) {
-            (Ok(signals), Ok(reload)) => run(sockets, &config, signals, reload).await,
+            (Ok(signals), Ok(reload)) => run(sockets, &config, &traces, signals, reload).await,
             (Err(error), _) | (_, Err(error)) => fail(FAILED, &error),
         }
-    })
+    });
+    if code == ExitCode::SUCCESS {
+        traces.stop();
+    }
+    code
+}
+
+/// Starts sending traces to a collector, if one is configured.
+fn traces(config: &Config) -> Result<Traces, TracesError> {
+    match &config.otlp_endpoint {
+        Some(collector) => Traces::start(collector, config.otlp_sample_ratio),
+        None => Ok(Traces::default()),
+    }
 }
 
 /// Starts the service and waits for its end.
@@ -180,16 +197,17 @@ fn serve(resolved: &Resolved) -> ExitCode {
 async fn run(
     sockets: InheritedSockets,
     config: &Config,
+    traces: &Traces,
     mut signals: Signals,
     mut reload: Reload<'_>,
 ) -> ExitCode {
     let (started, starting) = oneshot::channel();
-    let wanted = config.clone();
+    let (wanted, traces) = (config.clone(), traces.clone());
     // Blocks until the head is readable. If a signal comes earlier, the process ends, and this
     // thread with it.
     thread::spawn(move || {
         // Sending fails if a signal came first.
-        let _ = started.send(Service::start_on(sockets, wanted, progress()));
+        let _ = started.send(Service::start_on(sockets, wanted, traces, progress()));
     });
     let service = tokio::select! {
         service = starting => service,

@@ -36,6 +36,7 @@ use crate::{
     rpc::Forwarding,
     tenants::ReplaceConfigured,
     tls::{ServerTls, TlsError},
+    traces::Traces,
 };
 
 /// A running service: source, head tracker, pool and HTTP server, each on its own threads.
@@ -60,17 +61,19 @@ impl Service {
     /// # Errors
     /// The configuration is not complete, the port is taken, or the source cannot be served.
     pub fn start(config: Config, report: ProgressReport) -> Result<Self, StartError> {
-        Self::start_on(InheritedSockets::default(), config, report)
+        let traces = Traces::default();
+        Self::start_on(InheritedSockets::default(), config, traces, report)
     }
 
     /// The same on sockets that the process was started with, which have changed the addresses of
-    /// the configuration.
+    /// the configuration, with traces of requests.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_on(
         inherited: InheritedSockets,
         config: Config,
+        traces: Traces,
         report: ProgressReport,
     ) -> Result<Self, StartError> {
         let config = config.complete()?;
@@ -90,6 +93,7 @@ impl Service {
             sockets,
             tls: tls.clone(),
             head: head.clone(),
+            traces,
             report,
             failure: Failure::new(failed),
         };

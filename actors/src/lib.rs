@@ -9,7 +9,7 @@
 //!
 //! | module | what it does | must not mention |
 //! |---|---|---|
-//! | every module | | `actix_web`, `actix_http`, `std::env`, `api_key` |
+//! | every module | | `actix_web`, `actix_http`, `std::env`, `api_key`, `opentelemetry` |
 //! | [`head`] | the one pointer to the current snapshot; only the head tracker writes it | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 //! | [`head_tracker`] | owns the window: swaps the pointer, then announces the change | `crate::source`, `crate::upstream`, `crate::read`, `serde_json` |
 //! | [`source`] | threads that verify blocks and hand them over, waiting until each is readable | `_actor`, `crate::read`, `serde_json` |
@@ -24,6 +24,7 @@
 //! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`share`] | a tenant as the queues know it: which one, and its weight | `crate::`, `tokio`, `actix`, `serde_json` |
 //! | [`thread_priority`] | the priority of a thread | `crate::`, `tokio`, `actix`, `serde_json` |
+//! | [`trace`] | the spans of a traced request | `crate::read`, `crate::upstream`, `crate::messages`, `tokio`, `actix`, `serde_json` |
 //! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
 
 pub mod admission;
@@ -44,4 +45,5 @@ mod test_chain;
 #[cfg(test)]
 mod test_wait;
 pub mod thread_priority;
+pub mod trace;
 pub mod upstream;

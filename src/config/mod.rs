@@ -64,8 +64,9 @@ pub use self::{
 use self::{
     api_key::api_keys,
     parse::{
-        NODES_MAX, allowed_hosts, cap, data_root, duration, forwarded, head_age_max, header_name,
-        log_filter, nodes, parsed, path, trusted_blocks, trusted_proxies, whole, whole_seconds,
+        NODES_MAX, allowed_hosts, cap, collector, data_root, duration, forwarded, head_age_max,
+        header_name, log_filter, nodes, parsed, path, ratio, trusted_blocks, trusted_proxies,
+        whole, whole_seconds,
     },
     public_url::public_url,
     show::Show,
@@ -417,6 +418,16 @@ options! {
     "call-timeout" call_timeout: Duration = limits::CALL_TIMEOUT,
         "TIME", "a time from 1ms to 1h, such as 500ms, 12s or 1m",
         |text| duration(text, Duration::from_millis(1), Duration::from_secs(3600));
+"Traces":
+    /// A collector that gets traces of requests by OTLP over HTTP (protobuf), at the path v1/traces
+    /// below this URL. `user:password@` in the URL is sent as HTTP basic authentication, and the
+    /// part after `#` as headers. Without this, nothing is traced
+    "otlp-endpoint" otlp_endpoint: Option<Endpoint> = None,
+        "URL[#HEADER=VALUE&...]", "a URL with http or https, such as http://127.0.0.1:4318", collector, secret;
+    /// The share of requests that are traced. A client decides for its own requests, by the flag of
+    /// its traceparent header, as long as no more than 20 a second want a trace
+    "otlp-sample-ratio" otlp_sample_ratio: f64 = 0.01,
+        "RATIO", "a number from 0 to 1, such as 0.01", ratio;
 "Logs":
     /// Format of the log lines on stderr: text or json
     "log-format" log_format: LogFormat = LogFormat::Text,

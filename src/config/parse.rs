@@ -7,7 +7,7 @@ use nearhead_actors::upstream::StateFollow;
 use nearhead_actors::{
     data_folder::DataRoot,
     freshness::HeadAgeMax,
-    upstream::{Endpoint, TRUSTED_MAX},
+    upstream::{Endpoint, Scheme, TRUSTED_MAX},
 };
 use nearhead_chain::{dev::Profile, network::Network, verify::HeaderRulesMode};
 use nearhead_tenants::allowlists;
@@ -277,4 +277,24 @@ pub(super) fn log_filter(texts: &[String]) -> Option<String> {
     let text = single(texts)?;
     let valid = !text.is_empty() && EnvFilter::builder().parse(text).is_ok();
     valid.then(|| text.to_owned())
+}
+
+/// A collector of traces.
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` is an invalid text; the inner option is the value itself"
+)]
+pub(super) fn collector(texts: &[String]) -> Option<Option<Endpoint>> {
+    let endpoint: Endpoint = single(texts)?.parse().ok()?;
+    (endpoint.scheme() == Scheme::Http).then_some(Some(endpoint))
+}
+
+/// A share of a whole.
+pub(super) fn ratio(texts: &[String]) -> Option<f64> {
+    let text = single(texts)?;
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let ratio = text.parse().ok()?;
+    (is_plain && (0.0..=1.0).contains(&ratio)).then_some(ratio)
 }

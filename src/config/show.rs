@@ -142,4 +142,14 @@ macro_rules! show_as_displayed {
     };
 }
 
-show_as_displayed!(u32, u64, usize, bool, String, Box<str>, SocketAddr);
+show_as_displayed!(
+    u32,
+    u64,
+    usize,
+    f64,
+    bool,
+    String,
+    Box<str>,
+    SocketAddr,
+    Endpoint
+);

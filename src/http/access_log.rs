@@ -15,8 +15,13 @@ use actix_web::{
 };
 use tracing::{Level, Span};
 
-use super::{credentials::client_address, server_state::ServerState};
-use crate::{access::Tenant, limits::REQUEST_ID_BYTES_MAX, metrics::Outcome};
+use super::{credentials::client_address, server_state::ServerState, trace_parent::trace_parent};
+use crate::{
+    access::Tenant,
+    limits::REQUEST_ID_BYTES_MAX,
+    metrics::Outcome,
+    traces::{RequestEnd, RequestTrace, TracedRequest},
+};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -87,6 +92,7 @@ pub(super) struct AccessEntry<'a> {
     /// Length of the answer's body; `None` for a compressed answer and for a session, whose
     /// lengths are not known yet.
     bytes: Option<u64>,
+    trace: RequestTrace,
 }
 
 impl<'a> AccessEntry<'a> {
@@ -108,6 +114,20 @@ impl<'a> AccessEntry<'a> {
             status: None,
             is_abandoned: false,
             bytes: None,
+            trace: RequestTrace::default(),
+        }
+    }
+
+    /// Decides whether the request is traced, now that the tenant's key has let it in.
+    pub(super) fn begin_trace(&mut self, request: &HttpRequest, tenant: &Tenant) {
+        let traces = &self.server.traces;
+        if traces.is_on() {
+            self.trace = traces.begin(&TracedRequest {
+                parent: trace_parent(request),
+                log_span: &self.log_span(),
+                protocol: "http",
+                tenant: &tenant.name,
+            });
         }
     }
 
@@ -116,8 +136,16 @@ impl<'a> AccessEntry<'a> {
         self.tenant = is_on().then(|| Arc::clone(tenant));
     }
 
-    /// The span of all log events of this request.
+    /// The span of all work for this request: the first one of its trace if it is traced.
     pub(super) fn span(&self) -> Span {
+        match self.trace.is_traced() {
+            true => self.trace.span().clone(),
+            false => self.log_span(),
+        }
+    }
+
+    /// The span of all log events of this request.
+    fn log_span(&self) -> Span {
         tracing::debug_span!(target: "nearhead::access", "request", id = self.id())
     }
 
@@ -148,11 +176,19 @@ const fn known_length(size: BodySize) -> Option<u64> {
 impl Drop for AccessEntry<'_> {
     fn drop(&mut self) {
         self.server.metrics.in_flight.dec();
+        self.trace.end(&RequestEnd {
+            method: self.method,
+            outcome: self.outcome.map(Outcome::label),
+            is_failure: self.outcome == Some(Outcome::Internal),
+            status: self.status,
+            bytes_out: self.bytes,
+        });
         if !is_on() {
             return;
         }
         tracing::debug!(
             target: "nearhead::access",
+            parent: self.trace.span(),
             request_id = self.id(),
             peer = self.peer.map(tracing::field::display),
             client = self.client.map(tracing::field::display),

@@ -70,6 +70,7 @@ impl WorkerState {
             }
         };
         access.set_tenant(&admitted.tenant);
+        access.begin_trace(request, &admitted.tenant);
         let bodies = self.bodies.of(admitted.tenant.call_budget.share());
         let (body, _charge) = match read_body(payload, timeout, &bodies).await {
             Ok(body) => body,

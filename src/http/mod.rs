@@ -18,7 +18,8 @@
 //! | `body` | reads a request's body within its bounds |
 //! | `reply`, `replies` | a reply's body, in pieces and compressed |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
-//! | `access_log` | one log event per request |
+//! | `access_log` | one log event per request, and its trace |
+//! | `trace_parent` | what a client says of its own trace |
 
 mod access_log;
 mod body;
@@ -38,6 +39,7 @@ mod request_actor;
 mod route;
 mod serve;
 mod server_state;
+mod trace_parent;
 mod visitor_header;
 mod worker_state;
 

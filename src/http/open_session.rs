@@ -17,6 +17,7 @@ use super::{
     credentials,
     handshake::{self, HandshakeError},
     refusal::{refuse, refuse_unavailable},
+    trace_parent::trace_parent,
     worker_state::WorkerState,
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     connections::Answering,
     rpc::{Answer, MINIMUM_UNITS, RpcError, envelope::NULL_ID},
     subscriptions::SessionSubscriptions,
-    ws::session_actor,
+    ws::{SessionTraces, session_actor},
 };
 
 impl WorkerState {
@@ -88,7 +89,8 @@ impl WorkerState {
         let session = self.sessions.open(grant, permit, subscriptions, connection);
         let dispatcher = Rc::clone(&self.dispatcher);
         let budget = self.bodies.of(share);
-        session_actor::open(response, payload, session, dispatcher, budget)
+        let traces = SessionTraces::new(&self.server.traces, || trace_parent(request));
+        session_actor::open(response, payload, session, dispatcher, budget, traces)
     }
 
     /// Counts a handshake that is refused although its key lets it in.

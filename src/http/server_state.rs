@@ -18,6 +18,7 @@ use crate::{
     metrics::Metrics,
     rpc::{Dispatcher, Forwarding},
     tenants::{StoreState, TenantsActor, UsageMeter},
+    traces::Traces,
 };
 
 /// Everything that the workers of one service share; cloning shares it.
@@ -49,6 +50,8 @@ pub struct ServerState {
     pub session_caps: SessionCaps,
     /// The pointer to the current snapshot, and what `/ready` answers.
     pub readiness: Readiness,
+    /// The traces of requests.
+    pub traces: Traces,
 }
 
 impl ServerState {

@@ -14,6 +14,7 @@
 //! | `memory` | those of memory, also of replies that are not taken yet, and of the disk |
 //! | `outcome` | the outcomes of requests, as labels |
 //! | `page` | the page of all metrics, with what is counted elsewhere |
+//! | `spans` | those of traces |
 //! | `newest_page` | the newest one, which is given for some time |
 //! | `tls` | those of the certificate of the listeners |
 //! | `traffic` | sums of them, for the overview |
@@ -29,6 +30,7 @@ mod nodes;
 mod outcome;
 mod page;
 mod saved;
+mod spans;
 mod state;
 mod tls;
 mod traffic;
@@ -53,6 +55,7 @@ use self::{
     newest_page::NewestPage,
     nodes::NodeMetrics,
     saved::SavedMetrics,
+    spans::SpanMetrics,
     state::StateMetrics,
     tls::TlsMetrics,
 };
@@ -66,6 +69,7 @@ pub(crate) use self::{
     outcome::Outcome,
     traffic::Traffic,
 };
+use crate::traces::Traces;
 
 /// Upper bounds of the latency histogram in seconds: a cheap answer takes some 10 µs, the longest
 /// allowed 10 s.
@@ -151,6 +155,7 @@ pub struct Metrics {
     pub(crate) tenant_store_failing: IntGauge,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
     copying: Arc<Mutex<()>>,
+    spans: SpanMetrics,
     newest: NewestPage,
     registry: Registry,
     /// A row of the documentation for each metric.
@@ -312,6 +317,7 @@ impl Metrics {
                 "nearhead_tenant_store_failing",
                 "1 if the store of tenants and usage cannot be read or written, 0 if it works",
             )?,
+            spans: SpanMetrics::new(&exporter)?,
             copying: Arc::default(),
             newest: NewestPage::default(),
             registry: exporter.registry.clone(),
@@ -408,6 +414,13 @@ impl Metrics {
     /// Reports the file system of the data folder, in bytes.
     pub(crate) fn disk(&self, free: u64, size: u64) {
         self.memory.report_disk(free, size);
+    }
+
+    /// Exports how many spans are sent, if any are.
+    pub(crate) fn count_spans(&self, traces: &Traces) {
+        if let Some(counts) = traces.counts() {
+            self.spans.follow(counts);
+        }
     }
 
     /// Handles of the series of one listener's connections.

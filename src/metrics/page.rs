@@ -50,6 +50,7 @@ impl Metrics {
         let _copying = self.copying.lock();
         let panics = reads.admission.panics().total();
         raise(&self.panics, panics);
+        self.spans.copy();
         for PermitUse {
             kind,
             in_use,

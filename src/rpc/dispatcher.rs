@@ -1,6 +1,8 @@
 //! From a request body to its answer: parse, admit, run, write.
 
 mod received;
+mod run;
+mod spans;
 
 use std::{cell::Cell, time::Duration};
 
@@ -10,12 +12,16 @@ use nearhead_actors::{
     messages::QueryError,
     read::Worker,
     readiness::Readiness,
+    step,
 };
 use nearhead_chain::json::Json;
-use nearhead_tenants::{allowlists::ListKind, usage::RequestUse};
+use nearhead_tenants::usage::RequestUse;
 use serde_json::value::RawValue;
+use tracing::Instrument;
 
 pub(super) use received::Received;
+use run::run;
+use spans::ItemSpans;
 
 use super::{
     answer::{Answer, Writer, response_len},
@@ -25,7 +31,6 @@ use super::{
     error::{QuerySubject, RpcError},
     forwarding::Forwarding,
     leading_id::leading_id,
-    params::Params,
     price::{self, MINIMUM_UNITS},
     registry::{METHODS, Method},
     request_session::RequestSession,
@@ -107,12 +112,13 @@ impl Dispatcher {
             }
             // Boxed, so that a request with a small body does not carry the future's state.
             let turn = Box::pin(self.worker.turn(key.tenant.call_budget.share(), body.len()));
-            if let Err(error) = turn.await {
+            if let Err(error) = turn.instrument(step!("turn")).await {
                 return self.refuse_large(key, body, error, now);
             }
         }
         let parsed = Envelope::parse(body);
         let requests = parsed.as_ref().map_or(1, Envelope::requests);
+        spans::record_body(body.len(), requests);
         let received = Received::new(body.len(), requests, now);
         let taken = match (is_large, requests) {
             (true, 1) => Ok(()),
@@ -352,6 +358,7 @@ impl Dispatcher {
         let mut units = 0;
         let mut charge = None;
         let mut charged = 0;
+        let mut item_spans = ItemSpans::default();
         for item in items {
             if writer.held() >= charged + CHARGED_BATCH_STEP {
                 charged = writer.held();
@@ -390,7 +397,9 @@ impl Dispatcher {
                 continue;
             }
             let advances = context.advances.len();
-            let (result, call_units) = self.call(context, method, &call, item_received).await;
+            let span = item_spans.next(self.method(method));
+            let call = self.call(context, method, &call, item_received);
+            let (result, call_units) = span.of(call).await;
             // Also for a result that is too large for the rest of the batch: it was computed.
             units += call_units;
             match result {
@@ -513,32 +522,6 @@ impl Dispatcher {
             Envelope::Batch(_) => true,
         }
     }
-}
-
-async fn run(
-    context: &RequestContext<'_>,
-    method: &Method,
-    call: &Call<'_>,
-) -> Result<Json, RpcError> {
-    if !context.key.record.settings.allow.allow_method(method.name) {
-        return Err(RpcError::NotListed(ListKind::Methods));
-    }
-    context.contracts.begin(method.contracts)?;
-    let params = Params::new(call.params)?;
-    let _permit = context
-        .worker
-        .admit(method.class, context.key.tenant.call_budget.share())
-        .await
-        .map_err(|error| RpcError::from_query(error, QuerySubject::Blocks))?;
-    let result = method.run(context, params, call.params).await?;
-    if !context.contracts.is_done() {
-        tracing::error!(
-            method = method.name,
-            "the handler did not check the contracts"
-        );
-        return Err(RpcError::Internal);
-    }
-    Ok(result)
 }
 
 #[cfg(test)]

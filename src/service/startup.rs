@@ -41,6 +41,7 @@ use crate::{
     rpc::{self, Forwarding},
     tenants::TenantsActor,
     tls::ServerTls,
+    traces::Traces,
 };
 
 /// What the service's own thread starts with.
@@ -51,6 +52,7 @@ pub(super) struct Startup {
     /// `None` if the listeners speak plain HTTP.
     pub(super) tls: Option<Arc<ServerTls>>,
     pub(super) head: Head,
+    pub(super) traces: Traces,
     pub(super) report: ProgressReport,
     pub(super) failure: Failure,
 }
@@ -125,6 +127,7 @@ impl Startup {
             sockets,
             tls,
             head,
+            traces,
             report,
             failure,
         } = self;
@@ -135,6 +138,7 @@ impl Startup {
         if let Some(tls) = &tls {
             metrics.tls.ends(tls.not_after());
         }
+        metrics.count_spans(&traces);
         let arbiter = Arbiter::new();
         let setup = FeedSetup {
             arbiter: arbiter.handle(),
@@ -150,6 +154,7 @@ impl Startup {
             forwarding,
             metrics: metrics.clone(),
             tls,
+            traces,
         };
         let serving = Serving::start(&config, sockets, served, &mut feed, failure);
         let mut serving = match serving.await {
@@ -254,6 +259,7 @@ struct Served {
     forwarding: Forwarding,
     metrics: Metrics,
     tls: Option<Arc<ServerTls>>,
+    traces: Traces,
 }
 
 /// What serves: all parts but the source.
@@ -285,6 +291,7 @@ impl Serving {
             forwarding,
             metrics,
             tls,
+            ..
         } = &served;
         let tls = tls.clone();
         let upstreams = feed.upstreams.take();
@@ -331,7 +338,8 @@ fn server_state(
         head,
         forwarding,
         metrics,
-        tls: _,
+        traces,
+        ..
     } = served;
     let chain = upstreams.as_ref().map(|upstreams| &upstreams.chain);
     let freshness = freshness(config, chain);
@@ -366,6 +374,7 @@ fn server_state(
         openrpc: rpc::document(&forwarding),
         forwarding,
         metrics,
+        traces,
         settings: ServerSettings {
             logs_deadline: config.logs_deadline,
             calls: CallLimits {

@@ -11,6 +11,7 @@
 //! | `message` | a message that arrives in fragments |
 //! | `inbound`, `outbound` | the two directions of a connection, as streams |
 //! | `session_actor` | answers a session's messages |
+//! | `session_traces` | the traces of its requests |
 //! | `request_subscriptions` | the subscriptions that one request makes |
 //! | `close_reason` | code and text of a close frame |
 //!
@@ -27,9 +28,11 @@ mod outbox;
 mod request_subscriptions;
 mod session;
 pub(crate) mod session_actor;
+mod session_traces;
 mod sessions;
 mod shared;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use session_traces::SessionTraces;
 pub(crate) use sessions::Sessions;

@@ -13,6 +13,7 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
 use nearhead_chain::json::Json;
+use tracing::Instrument;
 
 use crate::{
     access::Now,
@@ -25,6 +26,7 @@ use crate::{
         outbound::Outbound,
         request_subscriptions::RequestSubscriptions,
         session::Session,
+        session_traces::SessionTraces,
     },
 };
 
@@ -38,6 +40,7 @@ pub(crate) struct SessionActor {
     budget: BodyBudget,
     /// A message that arrives in fragments.
     fragments: Option<Fragments>,
+    traces: SessionTraces,
 }
 
 /// Starts the answer to a handshake.
@@ -55,6 +58,7 @@ pub(crate) fn open(
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
     budget: BodyBudget,
+    traces: SessionTraces,
 ) -> HttpResponse {
     let inbound = Inbound::new(payload, Rc::clone(&session));
     let actor = SessionActor {
@@ -62,6 +66,7 @@ pub(crate) fn open(
         dispatcher,
         budget,
         fragments: None,
+        traces,
     };
     let context = WebsocketContext::with_codec(actor, inbound, Codec::new());
     response.streaming(Outbound::new(context, session))
@@ -86,20 +91,28 @@ impl SessionActor {
         let key = session.grant.key(now.unix).map_err(CloseReason::of)?;
         session.begin_request();
         let request = RequestSubscriptions::new(Rc::clone(&session));
+        let mut trace = self.traces.begin(&key.tenant);
+        let span = trace.span().clone();
         let answer = async move {
             let answer = dispatcher.answer(&key, &body, now, Some(&request)).await;
+            trace.answered(&answer);
             drop((body, charge));
             (answer, request)
         };
-        ctx.spawn(answer.into_actor(self).map(|(answer, request), this, _| {
-            if let Some(json) = answer.json {
-                this.session.answer(json, answer.permits);
-            }
-            if answer.refusal.is_none() {
-                request.answered();
-            }
-            this.session.end_request();
-        }));
+        ctx.spawn(
+            answer
+                .instrument(span)
+                .into_actor(self)
+                .map(|(answer, request), this, _| {
+                    if let Some(json) = answer.json {
+                        this.session.answer(json, answer.permits);
+                    }
+                    if answer.refusal.is_none() {
+                        request.answered();
+                    }
+                    this.session.end_request();
+                }),
+        );
         Ok(())
     }
 

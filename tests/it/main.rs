@@ -36,6 +36,7 @@
 //! | `readme` | the README's commands, run as printed |
 //! | `metrics` | the exported metrics against docs/metrics.md |
 //! | `tls` | HTTPS and WSS, certificates that change, clients that are slow or speak plain HTTP |
+//! | `traces` | traces of requests, as a collector gets them |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections, examples of the dashboard |
 //! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
@@ -95,6 +96,7 @@ mod slow_clients;
 mod strangers;
 mod tenants;
 mod tidy;
+mod traces;
 #[cfg(feature = "all-tests")]
 mod tls;
 #[cfg(feature = "all-tests")]

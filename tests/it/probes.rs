@@ -44,6 +44,7 @@ async fn ready(
         openrpc: nearhead::rpc::document(&Default::default()),
         metrics: Metrics::new([]).unwrap(),
         settings: ServerSettings::default(),
+        traces: Default::default(),
         readiness: readiness(head.clone(), age_max),
     };
     if shuts_down {

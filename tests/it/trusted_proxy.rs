@@ -149,6 +149,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         openrpc: nearhead::rpc::document(&Default::default()),
         metrics: Metrics::new(nearhead::rpc::method_names()).unwrap(),
         settings,
+        traces: Default::default(),
         readiness: readiness(system.dispatcher.readiness.head.clone(), HeadAgeMax::Off),
     };
     let app = App::new().configure(|routes| http::configure(&state, routes));

@@ -12,7 +12,7 @@ use nearhead_chain::{
     window::{ResolveError, Snapshot},
 };
 
-use super::{now_or_later::NowOrLater, resources::ReadResources};
+use super::{now_or_later::NowOrLater, resources::ReadResources, traced::handle_traced};
 use crate::{
     admission::{MAILBOX_CAPACITY, Panics},
     messages::{
@@ -47,6 +47,18 @@ impl Actor for BlockStoreActor {
 }
 
 impl Supervised for BlockStoreActor {}
+
+handle_traced! {
+    BlockStoreActor:
+    FindBlock,
+    FindTransaction,
+    FindReceipt,
+    FindBlockReceipts,
+    FindAccessList,
+    FindUncle,
+    CountTransactions,
+    CountUncles,
+}
 
 impl Handler<FindBlock> for BlockStoreActor {
     type Result = Reply<Option<Json>>;

@@ -15,11 +15,15 @@ use nearhead_chain::{
     trie::{State, WantedProof},
     window::Snapshot,
 };
+use tracing::Instrument;
 
-use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
+use super::{
+    now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, traced::handle_traced,
+};
 use crate::{
     admission::{CpuTime, Entry, FirstTurn, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
+    step,
     upstream::{BlockRef, PendingHint},
 };
 
@@ -66,6 +70,8 @@ impl Actor for CallActor {
 }
 
 impl Supervised for CallActor {}
+
+handle_traced!(CallActor: RunCall);
 
 impl Handler<RunCall> for CallActor {
     type Result = NowOrLater<Result<Called, CallError>>;
@@ -142,10 +148,14 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
             let call = query.call.task.call();
             hint = call.and_then(|call| source.hint(&budget, &place, call));
         }
-        let (fetched, ()) = tokio::join!(
-            source.prefetch(permits, &budget, &place, missing),
-            source.prefetch_hinted(permits, &budget, &place, hinted),
-        );
+        let span = step!("fetch", accounts = missing.len(), block = number);
+        let fetch = async {
+            tokio::join!(
+                source.prefetch(permits, &budget, &place, missing),
+                source.prefetch_hinted(permits, &budget, &place, hinted),
+            )
+        };
+        let (fetched, ()) = fetch.instrument(span).await;
         fetched?;
         // The calls to upstreams are paid for: it is not refused any more.
         entry = Entry::Again;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use actix::{Actor, Context, Handler, Supervised};
 
-use super::now_or_later::NowOrLater;
+use super::{now_or_later::NowOrLater, traced::handle_traced};
 use crate::{
     admission::{Admission, FairPermit, MAILBOX_CAPACITY},
     budget::CallBudget,
@@ -64,6 +64,8 @@ impl Actor for ForwardActor {
 }
 
 impl Supervised for ForwardActor {}
+
+handle_traced!(ForwardActor: ForwardCall, SendTransaction, CountPending);
 
 impl Handler<ForwardCall> for ForwardActor {
     type Result = NowOrLater<NodeAnswer>;

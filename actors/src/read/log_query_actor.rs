@@ -17,6 +17,7 @@ use super::{
     now_or_later::NowOrLater,
     pool::{Pool, PoolQuery},
     resources::ReadResources,
+    traced::handle_traced,
 };
 use crate::{
     admission::{Entry, LOOKUP_NANOS, MAILBOX_CAPACITY, Panics},
@@ -95,6 +96,8 @@ impl Actor for LogQueryActor {
 }
 
 impl Supervised for LogQueryActor {}
+
+handle_traced!(LogQueryActor: FindLogs, FindLogChanges);
 
 impl Handler<FindLogs> for LogQueryActor {
     type Result = NowOrLater<Json>;

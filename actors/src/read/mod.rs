@@ -12,8 +12,10 @@ pub mod proof_actor;
 pub mod raw_actor;
 mod resources;
 mod state_read;
+mod traced;
 mod worker;
 
 pub use ask::ask;
 pub use resources::ReadResources;
+pub use traced::Traced;
 pub use worker::Worker;

@@ -7,7 +7,9 @@ use actix::{
     dev::{MessageResponse, OneshotSender},
 };
 
-use crate::messages::Reply;
+use tracing::Instrument;
+
+use crate::{messages::Reply, trace};
 
 /// A reply that is ready, or a future for it, which is dropped when nobody waits for the reply any
 /// more.
@@ -19,8 +21,9 @@ pub enum NowOrLater<T> {
 }
 
 impl<T> NowOrLater<T> {
+    /// The future works in the span that its message is handled in.
     pub(crate) fn later(reply: impl Future<Output = Reply<T>> + 'static) -> Self {
-        Self::Later(Box::pin(reply))
+        Self::Later(Box::pin(reply.instrument(trace::current())))
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use nearhead_chain::log_search::Cancellation;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use crate::{
     admission::{
@@ -19,7 +20,7 @@ use crate::{
     },
     messages::{QueryError, Reply},
     share::Share,
-    thread_priority,
+    step, thread_priority, trace,
 };
 
 /// The threads for large queries; clones share them.
@@ -42,6 +43,7 @@ pub(crate) struct Pool {
 /// The threads of one class, and their queue.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolClass {
+    name: &'static str,
     pub(crate) threads: Addr<PoolActor>,
     queue: Arc<Queue>,
     wakings: Wakings,
@@ -149,6 +151,7 @@ impl PoolClass {
             workers_niceness: thread_priority::niceness(),
         };
         Self {
+            name: class,
             threads: SyncArbiter::start(threads, move || actor.clone()),
             queue,
             wakings: Wakings {
@@ -168,7 +171,14 @@ impl PoolClass {
     ) -> Reply<Q::Output> {
         let (reply, mut replied) = oneshot::channel();
         let cost = u64::try_from(work.as_nanos()).unwrap_or(u64::MAX);
-        let job = Box::new(QueuedQuery { query, reply });
+        let request = trace::current();
+        let job = Box::new(QueuedQuery {
+            query,
+            reply,
+            queued: step!(below request, "queue", class = self.name),
+            request,
+            class: self.name,
+        });
         let ticket = self.queue.push(share, cost, job, Instant::now(), entry)?;
         let _withdrawn = Withdrawn {
             queue: &self.queue,
@@ -271,6 +281,10 @@ trait Job: Send {
 struct QueuedQuery<Q: PoolQuery> {
     query: Q,
     reply: oneshot::Sender<Reply<Q::Output>>,
+    /// The span of the message that the query came with, and that of its wait.
+    request: Span,
+    queued: Span,
+    class: &'static str,
 }
 
 // Sending fails if nobody waits for the reply any more.
@@ -284,8 +298,19 @@ impl<Q: PoolQuery> Job for QueuedQuery<Q> {
     }
 
     fn run(self: Box<Self>, panics: &Panics, ctx: &mut SyncContext<PoolActor>) {
-        let Self { query, reply } = *self;
-        drop(reply.send(panics.guard(ctx, || query.run())));
+        let Self {
+            query,
+            reply,
+            request,
+            queued,
+            class,
+        } = *self;
+        drop(queued);
+        let run = step!(below request, "run", class);
+        let answer = run.in_scope(|| panics.guard(ctx, || query.run()));
+        // They end before the request goes on.
+        drop((run, request));
+        drop(reply.send(answer));
     }
 }
 

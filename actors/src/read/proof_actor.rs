@@ -9,9 +9,11 @@ use nearhead_chain::{
     json::Json,
     trie::{State, TrieError},
 };
+use tracing::Instrument;
 
 use super::{
     now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, state_read::StateRead,
+    traced::handle_traced,
 };
 use crate::{
     admission::{Admission, Entry, FairPermits, MAILBOX_CAPACITY, PROOF_KEY_NANOS, Panics},
@@ -19,6 +21,7 @@ use crate::{
         ProveAccount, QueryError, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply,
         is_missing,
     },
+    step,
     upstream::{BlockRef, StateSource},
 };
 
@@ -131,6 +134,11 @@ async fn fetch_and_read<R: StateRead>(
         let missing = missing(state, read.wanted(), with_code).await?;
         source
             .complete(permits, read.budget(), &block, &missing, with_code)
+            .instrument(step!(
+                "fetch",
+                accounts = missing.len(),
+                block = block.number
+            ))
             .await?;
         let reply = again().await;
         if !is_missing(&reply) {
@@ -207,6 +215,15 @@ impl Actor for ProofActor {
 }
 
 impl Supervised for ProofActor {}
+
+handle_traced! {
+    ProofActor:
+    ReadStorage,
+    ReadAccount,
+    ReadCode,
+    ReadStorageValues,
+    ProveAccount,
+}
 
 impl Handler<ReadStorage> for ProofActor {
     type Result = NowOrLater<U256>;

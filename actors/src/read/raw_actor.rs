@@ -5,7 +5,9 @@ use std::time::Duration;
 use actix::{Actor, Context, Handler, Supervised};
 use nearhead_chain::{json::Json, log_search::Cancellation};
 
-use super::{now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources};
+use super::{
+    now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, traced::handle_traced,
+};
 use crate::{
     admission::{Entry, MAILBOX_CAPACITY, Panics, RAW_BYTE_NANOS},
     messages::{EncodeRaw, Reply},
@@ -43,6 +45,8 @@ impl Actor for RawActor {
 }
 
 impl Supervised for RawActor {}
+
+handle_traced!(RawActor: EncodeRaw);
 
 impl Handler<EncodeRaw> for RawActor {
     type Result = NowOrLater<Json>;

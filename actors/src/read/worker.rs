@@ -101,7 +101,11 @@ mod tests {
     use crate::{
         admission::Panics,
         messages::QueryError,
-        read::{ask::ask, pool::PoolActor},
+        read::{
+            ask::ask,
+            pool::PoolActor,
+            traced::{Traced, handle_traced},
+        },
     };
 
     #[derive(Message)]
@@ -130,6 +134,8 @@ mod tests {
                     Ok(echo.0)
                 }
             }
+
+            handle_traced!($($actor).+: Echo);
         };
     }
 
@@ -142,8 +148,8 @@ mod tests {
 
     async fn check<A>(actor: &Addr<A>)
     where
-        A: Actor + Handler<Panic> + Handler<Echo>,
-        A::Context: ToEnvelope<A, Panic> + ToEnvelope<A, Echo>,
+        A: Actor + Handler<Panic> + Handler<Echo> + Handler<Traced<Echo>>,
+        A::Context: ToEnvelope<A, Panic> + ToEnvelope<A, Echo> + ToEnvelope<A, Traced<Echo>>,
     {
         // All of them are in the mailbox before the first is handled.
         let (before, first, between, second, after) = (

@@ -21,6 +21,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout, timeout_at},
 };
+use tracing::Instrument;
 
 use self::{
     node::{Failure, ForwardNode, Standby},
@@ -34,6 +35,7 @@ use super::{
 use crate::{
     admission::{FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, FairPermit},
     messages::{NodeAnswer, NodeError, QueryError, Reply},
+    trace,
 };
 
 /// How long the others are waited for once one upstream has stated a count: one that hangs delays
@@ -94,14 +96,12 @@ impl Forwarder {
     ) -> Reply<NodeAnswer> {
         let shared = Arc::clone(&self.shared);
         let mut task = JoinSet::new();
-        task.spawn_on(
-            async move {
-                let _permit = permit;
-                let answer = timeout(shared.deadline, shared.call(method, params));
-                answer.await.unwrap_or(Err(QueryError::NoNodeAnswered))
-            },
-            &self.shared.runtime,
-        );
+        let call = async move {
+            let _permit = permit;
+            let answer = timeout(shared.deadline, shared.call(method, params));
+            answer.await.unwrap_or(Err(QueryError::NoNodeAnswered))
+        };
+        task.spawn_on(call.instrument(trace::current()), &self.shared.runtime);
         let answer = task.join_next().await.and_then(Result::ok);
         // The runtime is shut down with the source.
         answer.unwrap_or(Err(QueryError::Unavailable))
@@ -131,12 +131,13 @@ impl Forwarder {
         for id in ids {
             let (shared, permit) = (Arc::clone(&self.shared), Arc::clone(&permit));
             let (transaction, sender) = (transaction.clone(), sender.clone());
-            self.shared.runtime.spawn(async move {
+            let send = async move {
                 let answer = timeout(shared.deadline, shared.send(id, hash, &transaction)).await;
                 // Sending fails if the client has been answered, or has gone.
                 let _ = sender.try_send(answer.unwrap_or(Err(Failure::Unknown)));
                 drop(permit);
-            });
+            };
+            self.shared.runtime.spawn(send.instrument(trace::current()));
         }
         drop(sender);
         let mut refused = None;
@@ -170,7 +171,7 @@ impl Forwarder {
         for id in self.shared.order().nodes {
             let shared = Arc::clone(&self.shared);
             let count = async move { shared.pending_count(id, address).await };
-            tasks.spawn_on(count, &self.shared.runtime);
+            tasks.spawn_on(count.instrument(trace::current()), &self.shared.runtime);
         }
         let mut until = Instant::now() + self.shared.deadline;
         let mut highest = None;

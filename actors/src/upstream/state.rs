@@ -39,6 +39,7 @@ use nearhead_chain::{
     trie::{NodeStore, State},
 };
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
+use tracing::Instrument;
 
 pub use counts::StateCounts;
 pub use merge_counts::MergeCounts;
@@ -55,6 +56,7 @@ use crate::{
     budget::CallBudget,
     messages::{QueryError, Reply},
     saved::{MergedBlocks, Restored, SavedItems, SavedStatus},
+    trace,
 };
 use access_lists::AccessLists;
 use recent_keys::RecentKeys;
@@ -288,13 +290,17 @@ impl StateSource {
     fn join(&self, block: &BlockRef, wanted: Wanted) -> Waiter {
         self.shared.single_flight.join(wanted, |wanted, end| {
             let (shared, block) = (Arc::clone(&self.shared), block.clone());
-            self.shared.runtime.spawn(async move {
+            let fetch = async move {
                 let fetch = shared.fetch(&block, &wanted);
                 let fetched = shared.panics.catch_async(fetch).await;
                 let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
                 // Sending fails only if no read waits any more.
                 let _ = end.send(Some(fetched));
-            })
+            };
+            // The calls are in the trace of the read that began the fetch.
+            self.shared
+                .runtime
+                .spawn(fetch.instrument(trace::current()))
         })
     }
 }

@@ -196,6 +196,18 @@ fn the_error_for_a_bad_value_is_one_line_that_says_what_is_accepted() {
             "--node (hidden): expected a URL with http, https, ws or wss, at most 16 of them",
         ),
         (
+            &["--otlp-endpoint", "ws://host#x-token=swordfish"],
+            &[],
+            None,
+            "--otlp-endpoint (hidden): expected a URL with http or https, such as http://127.0.0.1:4318",
+        ),
+        (
+            &["--otlp-sample-ratio", "1.01"],
+            &[],
+            None,
+            r#"--otlp-sample-ratio "1.01": expected a number from 0 to 1, such as 0.01"#,
+        ),
+        (
             &["--quorum", "0"],
             &[],
             None,

@@ -80,6 +80,12 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("logs-deadline", "1500ms", "1500ms"),
     ("call-gas-max", "1000000", "1000000"),
     ("call-timeout", "1500ms", "1500ms"),
+    (
+        "otlp-endpoint",
+        "http://127.0.0.1:4318/path",
+        "http://127.0.0.1:4318",
+    ),
+    ("otlp-sample-ratio", "0.5", "0.5"),
     ("log-format", "json", "json"),
     ("log-filter", "warn,nearhead=trace", "warn,nearhead=trace"),
 ];

@@ -8,7 +8,7 @@ use nearhead_actors::{
         CountPending, FindTransaction, ForwardCall, NodeAnswer, QueryError, Reply, SendTransaction,
         TransactionAt,
     },
-    read::{ask, forward_actor::ForwardActor},
+    read::{Traced, ask, forward_actor::ForwardActor},
 };
 use nearhead_chain::{
     encode::value,
@@ -155,8 +155,8 @@ fn passed_params(params: Option<&RawValue>) -> Result<&str, RpcError> {
 /// Sends a message to the worker's forward actor. A call that fails is counted here.
 async fn ask_nodes<M, T>(context: &RequestContext<'_>, message: M) -> Result<T, RpcError>
 where
-    ForwardActor: Handler<M>,
-    <ForwardActor as Actor>::Context: ToEnvelope<ForwardActor, M>,
+    ForwardActor: Handler<Traced<M>>,
+    <ForwardActor as Actor>::Context: ToEnvelope<ForwardActor, Traced<M>>,
     M: Message<Result = Reply<T>> + Send + 'static,
     T: Send + 'static,
 {

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use nearhead_actors::{messages::FindLogs, read::ask};
+use nearhead_actors::{
+    messages::{FindLogs, LogRange},
+    read::ask,
+    trace,
+};
 use nearhead_chain::json::Json;
 
 use crate::{
@@ -34,6 +38,11 @@ pub(super) async fn find_logs(
         return Ok(Json::fixed("[]"));
     };
     log_query::check_value_count(&filter)?;
+    if let LogRange::Numbers { from, to } = range {
+        let span = trace::current();
+        span.record("from_block", from);
+        span.record("to_block", to);
+    }
     let cancel = CancelOnDrop::default();
     let find = FindLogs {
         snapshot: Arc::clone(&context.snapshot),

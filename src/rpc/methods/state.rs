@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, U256};
 use nearhead_actors::{
     budget::CallBudget,
     messages::{ProveAccount, ReadAccount, ReadCode, ReadStorage, ReadStorageValues, Reply},
-    read::{ask, proof_actor::ProofActor},
+    read::{Traced, ask, proof_actor::ProofActor},
 };
 use nearhead_chain::{
     encode::{ProofKey, value},
@@ -250,8 +250,8 @@ fn budget(context: &RequestContext<'_>) -> CallBudget {
 /// Sends a message to the worker's proof actor.
 async fn ask_proofs<M, T>(context: &RequestContext<'_>, message: M) -> Result<T, RpcError>
 where
-    ProofActor: Handler<M>,
-    <ProofActor as Actor>::Context: ToEnvelope<ProofActor, M>,
+    ProofActor: Handler<Traced<M>>,
+    <ProofActor as Actor>::Context: ToEnvelope<ProofActor, Traced<M>>,
     M: Message<Result = Reply<T>> + Send + 'static,
     T: Send + 'static,
 {

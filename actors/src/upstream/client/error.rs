@@ -76,9 +76,8 @@ const TEXT_CHARS_MAX: usize = 200;
 /// hour.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
-#[cfg(test)]
 impl CallError {
-    /// The labels of all kinds, for tests.
+    /// The labels of all kinds.
     pub(in crate::upstream) const LABELS: [&'static str; 10] = [
         "busy",
         "timeout",
@@ -92,7 +91,7 @@ impl CallError {
         "rpc",
     ];
 
-    /// The kind's label.
+    /// The kind's label, which has no text of the upstream.
     pub(in crate::upstream) const fn label(&self) -> &'static str {
         let at = match self {
             Self::Busy => 0,

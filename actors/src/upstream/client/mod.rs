@@ -12,6 +12,7 @@ mod heads;
 mod http;
 mod large;
 mod negative_cache;
+mod node_span;
 mod optional_method;
 mod state;
 mod tls;
@@ -45,6 +46,7 @@ pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
 use super::Endpoint;
+use node_span::traced;
 use optional_method::MissingMethods;
 use transport::Transport;
 
@@ -271,16 +273,18 @@ impl UpstreamClient {
         params: Box<RawValue>,
         bytes_max: usize,
     ) -> Result<Result<JsonAnswer, ErrorPayload>, CallError> {
-        let _turn = self.turn().await?;
-        let Inner {
-            limits, transport, ..
-        } = &*self.inner;
-        let limit = bytes_max.min(limits.answer_bytes_max);
-        let answer = transport.ask(self.timeout, limit, method, params).await?;
-        match answer {
-            Ok(answer) if answer.get().len() > limit => Err(CallError::TooLarge { limit }),
-            answer => Ok(answer),
-        }
+        let limit = bytes_max.min(self.inner.limits.answer_bytes_max);
+        let ask = async {
+            let _turn = self.turn().await?;
+            let transport = &self.inner.transport;
+            let answer = transport.ask(self.timeout, limit, method, params).await?;
+            match answer {
+                Ok(answer) if answer.get().len() > limit => Err(CallError::TooLarge { limit }),
+                answer => Ok(answer),
+            }
+        };
+        let bytes = |answer: &Result<JsonAnswer, _>| answer.as_ref().ok().and_then(length);
+        traced(self.endpoint(), method, ask, bytes).await
     }
 
     /// Whether the upstream is known to lack this method. After five minutes it is asked again.
@@ -386,17 +390,18 @@ impl UpstreamClient {
         params: impl RpcSend,
         bytes_max: usize,
     ) -> Result<JsonAnswer, CallError> {
-        let _turn = self.turn().await?;
-        let Inner {
-            limits, transport, ..
-        } = &*self.inner;
-        let limit = bytes_max.min(limits.answer_bytes_max);
-        let answer = transport.call(self.timeout, limit, method, params).await?;
-        match answer.get() {
-            "null" => Err(CallError::NotFound),
-            text if text.len() > limit => Err(CallError::TooLarge { limit }),
-            _ => Ok(answer),
-        }
+        let limit = bytes_max.min(self.inner.limits.answer_bytes_max);
+        let call = async {
+            let _turn = self.turn().await?;
+            let transport = &self.inner.transport;
+            let answer = transport.call(self.timeout, limit, method, params).await?;
+            match answer.get() {
+                "null" => Err(CallError::NotFound),
+                text if text.len() > limit => Err(CallError::TooLarge { limit }),
+                _ => Ok(answer),
+            }
+        };
+        traced(self.endpoint(), method, call, length).await
     }
 
     /// Waits for the turn of a call, at most as long as the timeout.
@@ -404,6 +409,11 @@ impl UpstreamClient {
         let turn = time::timeout(self.timeout, self.inner.turns.acquire()).await;
         turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
     }
+}
+
+/// The length of an answer in bytes.
+fn length(answer: &JsonAnswer) -> Option<usize> {
+    Some(answer.get().len())
 }
 
 impl fmt::Debug for UpstreamClient {

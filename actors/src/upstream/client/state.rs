@@ -6,7 +6,9 @@ use futures_util::{StreamExt, stream};
 use nearhead_chain::{changes::TRACER_OPTIONS, trie::WantedProof};
 use serde_json::{Value, value::RawValue};
 
-use super::{CallError, JsonAnswer, OptionalMethod, UpstreamClient, answer_bytes};
+use super::{
+    CallError, JsonAnswer, OptionalMethod, UpstreamClient, answer_bytes, node_span::traced,
+};
 use crate::upstream::Scheme;
 
 /// Calls of one list that are made at once: they leave turns to other calls.
@@ -86,10 +88,16 @@ impl UpstreamClient {
     ) -> Result<Vec<Answered>, CallError> {
         let batch = OptionalMethod::Batch;
         if params.len() > 1 && self.takes_batches() {
-            let _turn = self.turn().await?;
-            let transport = &self.inner.transport;
-            let answers = transport.batch(self.timeout, method.name(), &params).await;
-            match answers {
+            let bytes = |answers: &Vec<Answered>| {
+                let given = answers.iter().flatten();
+                Some(given.map(|answer| answer.get().len()).sum())
+            };
+            let asked = async {
+                let _turn = self.turn().await?;
+                let transport = &self.inner.transport;
+                transport.batch(self.timeout, method.name(), &params).await
+            };
+            match traced(self.endpoint(), method.name(), asked, bytes).await {
                 Err(error) if error.refuses_batches() => self.record_missing(batch),
                 Err(error) => return Err(error),
                 Ok(answers) if answers.iter().all(is_unanswered) => self.record_missing(batch),

@@ -16,6 +16,7 @@ use nearhead_chain::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::{
     BlockRef, Shared, StateSource,
@@ -28,6 +29,7 @@ use crate::{
     admission::FairPermits,
     budget::CallBudget,
     messages::{QueryError, Reply},
+    trace,
     upstream::{client::OptionalMethod, health::UpstreamId},
 };
 
@@ -188,7 +190,7 @@ impl StateSource {
             shared.on_verifier_thread(read).await.ok()?
         };
         let mut pending = JoinSet::new();
-        pending.spawn_on(ask, &self.shared.runtime);
+        pending.spawn_on(ask.instrument(trace::current()), &self.shared.runtime);
         Some(PendingHint(pending))
     }
 }
