@@ -242,7 +242,10 @@ fn a_request_is_traced_from_the_edge_to_the_node() {
     let head = &collector.heads()[0];
     assert!(head.starts_with("post /base/v1/traces "), "{head}");
     assert!(head.contains("x-token: secret-of-the-collector"), "{head}");
-    assert!(server.metric(EXPORTED) >= collector.spans().len() as f64);
+    // A batch is counted once its answer has arrived.
+    wait_until("all are counted", || {
+        server.metric(EXPORTED) >= collector.spans().len() as f64
+    });
     let line = format!("trace_id={}", id(1));
     server
         .process
