@@ -96,9 +96,9 @@ mod slow_clients;
 mod strangers;
 mod tenants;
 mod tidy;
-mod traces;
 #[cfg(feature = "all-tests")]
 mod tls;
+mod traces;
 #[cfg(feature = "all-tests")]
 mod trusted_proxy;
 mod units;

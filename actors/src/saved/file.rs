@@ -179,10 +179,7 @@ impl SavedFile {
             transaction.commit()?;
         }
         check(&connection, identity)?;
-        Ok(Self {
-            path: path.clone(),
-            connection,
-        })
+        Ok(Self { path, connection })
     }
 
     /// Removes the file in this folder, which may be open, and makes a new one.
