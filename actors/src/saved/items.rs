@@ -118,6 +118,7 @@ impl Reader {
                     break;
                 }
             }
+            drop(state);
             // Sending fails if nobody waits any more.
             let _ = reply.send(is_held);
         }

@@ -341,6 +341,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
         let as_meant = found.iter().all(|(name, nice)| {
             let lower = match name.as_str() {
                 "source" | "verifier" => 10,
+                "saved-window" | "saved-blocks" | "saved-items" | "restore" => 10,
                 // Workers read requests before large queries are computed.
                 "light" => 5,
                 "heavy" | "long_calls" => 16,

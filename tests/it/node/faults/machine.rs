@@ -225,7 +225,7 @@ impl Drop for MemoryLimit {
 #[test]
 fn memory_is_limited() {
     const LIMIT: u64 = 320 << 20;
-    const GREEDY: usize = 40;
+    const GREEDY: usize = 150;
     const BLOCKS: usize = 500;
     let limit = MemoryLimit::of("faults-memory", LIMIT);
     let tasks = limit.0.join("cgroup.procs");
@@ -241,7 +241,7 @@ fn memory_is_limited() {
     check("the limit is known", &known, &(LIMIT as f64));
     let one = world.server().connect().post(block.to_string()).body.len();
     assert!(
-        (one * BLOCKS * GREEDY) as u64 > 2 * LIMIT,
+        (one * BLOCKS * GREEDY) as u64 > LIMIT,
         "they ask for more than there is"
     );
     world.survives(
