@@ -6,7 +6,7 @@
 //! there. So the file may be damaged, old or of another fork, and may be removed at any time.
 //!
 //! Threads of their own read and write, so that neither the source nor a request waits for a disk
-//! that hangs: after [`PATIENCE`], nodes are asked.
+//! that hangs: after a second, nodes are asked.
 //!
 //! | file | what it is responsible for |
 //! |---|---|
