@@ -62,7 +62,9 @@ fn workflows_are_valid() {
         ("echo '${{ github.head_ref }}'", "potentially untrusted"),
         ("cd $HOME", "SC2086"),
     ] {
-        let wrong = text.replace("run: .ci/run", &format!("run: {script}"));
+        let run = "run: sudo --preserve-env=PATH,HOME,CI .ci/run";
+        assert!(text.contains(run), "{text}");
+        let wrong = text.replace(run, &format!("run: {script}"));
         let report = lint(&wrong);
         assert!(report.contains(found), "{script}: {report}");
     }

@@ -1,6 +1,8 @@
 //! A minimal consensus client: it sends blocks to a geth, and sets its head, safe and finalized
 //! blocks.
 
+use std::net::SocketAddr;
+
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use crate::harness::{self, Connection, check};
 
 /// Drives a geth that was started at a genesis.
 pub(crate) struct Engine {
-    connection: Connection,
+    address: SocketAddr,
     secret: Secret,
 }
 
@@ -24,7 +26,7 @@ pub(crate) struct Forkchoice {
 impl Engine {
     pub(crate) fn of(geth: &Geth) -> Self {
         Self {
-            connection: Connection::open(geth.engine(), "/"),
+            address: geth.engine(),
             secret: Secret::read(&geth.folder.join("geth/jwtsecret")),
         }
     }
@@ -69,11 +71,11 @@ impl Engine {
     fn call(&mut self, method: &str, params: &Value) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let headers = ["content-type: application/json", &self.secret.header()];
-        let request = self
-            .connection
-            .request(&headers, call.to_string().as_bytes());
-        self.connection.send(&request);
-        let response = self.connection.receive();
+        // On a connection of its own: geth closes one that is idle for two minutes.
+        let mut connection = Connection::open(self.address, "/");
+        let request = connection.request(&headers, call.to_string().as_bytes());
+        connection.send(&request);
+        let response = connection.receive();
         assert_eq!(response.status, 200, "{response:?}");
         let mut answer = harness::json(&response.body);
         let result = answer.get_mut("result").map(Value::take);
