@@ -3,9 +3,8 @@
 use std::{error::Error, fmt};
 
 use reqwest::{
-    Client, Response, StatusCode,
+    Response, StatusCode,
     header::{HOST, HeaderValue},
-    redirect::Policy,
 };
 use serde::Deserialize;
 
@@ -84,16 +83,11 @@ pub async fn ask(health: &Health) -> Result<HealthStatus, HealthError> {
         cause: error.to_string(),
     };
     let tls = match (health.url.scheme(), &health.certificate) {
-        ("https", Some(path)) => client::trusting_file(path).map_err(|error| failed(&error))?,
-        ("https", None) => client::trusting_system(),
-        _ => client::unused(),
+        ("https", Some(path)) => client::trusting_file(path).map_err(|error| failed(&error)),
+        (scheme, _) => client::trusting_system(scheme == "https").map_err(|error| failed(&error)),
     };
-    let tls = tls.map_err(|error| failed(&error))?;
     // What is asked is this listener, and not what a proxy or a redirect leads to.
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(Policy::none())
-        .no_proxy()
+    let client = client::http_client(tls?)
         .timeout(health.timeout)
         .build()
         .map_err(unreachable)?;

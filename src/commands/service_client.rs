@@ -4,7 +4,6 @@ use nearhead_tenants::administration::ErrorBody;
 use reqwest::{
     Client, Method, Request, Response, StatusCode, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue},
-    redirect::Policy,
 };
 use serde_json::{Map, Value};
 use tokio::runtime::{self, Runtime};
@@ -15,6 +14,7 @@ use super::{
     command_line::place::{Certificates, Token},
     service_tls,
 };
+use crate::tls::client;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,14 +42,10 @@ impl ServiceClient {
     ) -> Result<Self, Failure> {
         let tls = match url.scheme() {
             "https" => service_tls::config(certificates)?,
-            _ => crate::tls::client::unused().map_err(Failure::new)?,
+            _ => client::unused().map_err(Failure::new)?,
         };
-        // Another host must not get the token, neither by a redirect nor by a proxy.
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(Policy::none())
-            .referer(false)
-            .no_proxy()
+        // Another host must not get the token.
+        let client = client::http_client(tls)
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(TIMEOUT)
             .build()

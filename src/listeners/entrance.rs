@@ -83,7 +83,7 @@ impl Entrance {
         }
         let transport = match &self.handshakes {
             None => Transport::Plain(socket),
-            Some(handshakes) => handshakes.begin(socket).await?,
+            Some(handshakes) => handshakes.complete(socket).await?,
         };
         Some((transport, client))
     }

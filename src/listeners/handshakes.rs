@@ -66,7 +66,7 @@ impl From<io::Error> for Failed {
 impl Handshakes {
     /// Makes the handshake of a connection, and counts how it ended. `None` if there is no TLS on
     /// it: then it is closed.
-    pub(super) async fn begin(&self, socket: Socket) -> Option<Transport> {
+    pub(super) async fn complete(&self, socket: Socket) -> Option<Transport> {
         let deadline = Instant::now() + self.longest;
         let made = timeout_at(deadline, self.make(socket)).await;
         let outcome = match &made {

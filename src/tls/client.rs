@@ -1,7 +1,8 @@
-//! What clients of a running service make their handshakes with.
+//! Clients over HTTP, and TLS of all clients but those of upstreams.
 
 use std::{fmt, path::Path, sync::Arc};
 
+use reqwest::{Client, ClientBuilder, redirect::Policy};
 use rustls::{
     CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme, WantsVerifier,
@@ -32,13 +33,25 @@ pub(crate) fn unused() -> Result<ClientConfig, Error> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Trusts the authorities that the system trusts.
+/// Trusts the authorities that the system trusts, if TLS is used at all.
 ///
 /// # Errors
 /// The system's certificates cannot be read.
-pub(crate) fn trusting_system() -> Result<ClientConfig, Error> {
-    let builder = builder()?.with_platform_verifier()?;
-    Ok(builder.with_no_client_auth())
+pub(crate) fn trusting_system(is_used: bool) -> Result<ClientConfig, Error> {
+    match is_used {
+        true => Ok(builder()?.with_platform_verifier()?.with_no_client_auth()),
+        false => unused(),
+    }
+}
+
+/// A client with this TLS that reaches the server of its URL alone: no other one gets what it sends
+/// by a redirect or a proxy.
+pub(crate) fn http_client(tls: ClientConfig) -> ClientBuilder {
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .redirect(Policy::none())
+        .referer(false)
+        .no_proxy()
 }
 
 /// Trusts whoever has the key of a certificate that `accepts`, by whatever name it is reached.
@@ -58,10 +71,10 @@ pub(super) fn trusting_only(accepts: Accepts) -> Result<ClientConfig, Error> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn trusting_file(path: &Path) -> Result<Result<ClientConfig, Error>, TlsError> {
+pub(crate) fn trusting_file(path: &Path) -> Result<ClientConfig, TlsError> {
     let own = certificates(path)?.into_iter().next();
     let accepts = move |found: &CertificateDer<'_>| own.as_ref() == Some(found);
-    Ok(trusting_only(Box::new(accepts)))
+    trusting_only(Box::new(accepts)).map_err(TlsError::setup)
 }
 
 /// Whether a server may have this certificate.

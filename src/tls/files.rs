@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
 
 use super::tls_error::TlsError;
 use crate::limits::TLS_FILE_BYTES_MAX;
@@ -38,6 +41,22 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
         true => Err(not_readable("there is none".to_owned())),
         false => Ok(found),
     }
+}
+
+/// The authorities of a file. `not_usable` makes the error if one cannot be used.
+///
+/// # Errors
+/// It cannot be read, has none, or has one that cannot be used.
+pub(crate) fn authorities<E: From<TlsError>>(
+    path: &Path,
+    not_usable: impl Fn(String) -> E,
+) -> Result<RootCertStore, E> {
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        let added = authorities.add(certificate);
+        added.map_err(|error| not_usable(error.to_string()))?;
+    }
+    Ok(authorities)
 }
 
 /// The private key of a file.

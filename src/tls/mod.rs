@@ -1,9 +1,9 @@
-//! TLS of the listeners: the certificate and its key, read from files, and read again while the
+//! TLS of clients and of the listeners: the certificate and its key, read from files, and read again while the
 //! service runs.
 //!
 //! | file | content |
 //! |---|---|
-//! | `client` | what clients of a running service make their handshakes with |
+//! | `client` | clients over HTTP, and TLS of all clients but those of upstreams |
 //! | `files` | which files there are |
 //! | `key_pair` | a certificate with its key, checked |
 //! | `own_client` | connections of the service to itself |
@@ -19,7 +19,7 @@ mod tls_error;
 
 pub use self::tls_error::TlsError;
 pub(crate) use self::{
-    files::{TlsFiles, certificates, private_key},
+    files::{TlsFiles, authorities, certificates, private_key},
     own_client::OwnClient,
     server_tls::{ListenerTls, ServerTls, read_pair},
 };

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::SystemTime};
 use arc_swap::ArcSwap;
 use nearhead_tenants::UnixMillis;
 use rustls::{
-    RootCertStore, ServerConfig,
+    ServerConfig,
     crypto::{CryptoProvider, ring},
     pki_types::CertificateDer,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
@@ -145,10 +145,9 @@ fn config(
     provider: &Arc<CryptoProvider>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let setup = |error: rustls::Error| TlsError::Setup(error.to_string());
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider));
     let builder = builder.with_safe_default_protocol_versions();
-    let builder = builder.map_err(setup)?;
+    let builder = builder.map_err(TlsError::setup)?;
     let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
@@ -156,7 +155,7 @@ fn config(
     let resolver = SingleCertAndKey::from(pair.certified.clone());
     let mut config = builder.with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    config.ticketer = ring::Ticketer::new().map_err(setup)?;
+    config.ticketer = ring::Ticketer::new().map_err(TlsError::setup)?;
     Ok(Arc::new(config))
 }
 
@@ -169,11 +168,7 @@ fn verifier(
         path: path.to_owned(),
         reason,
     };
-    let mut authorities = RootCertStore::empty();
-    for certificate in files::certificates(path)? {
-        let added = authorities.add(certificate);
-        added.map_err(|error| not_usable(error.to_string()))?;
-    }
+    let authorities = files::authorities(path, not_usable)?;
     let (authorities, provider) = (Arc::new(authorities), Arc::clone(provider));
     let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider).build();
     let verifier = verifier.map_err(|error| not_usable(error.to_string()))?;

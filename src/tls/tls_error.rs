@@ -72,3 +72,10 @@ pub enum TlsError {
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
+
+impl TlsError {
+    /// A configuration that rustls does not make.
+    pub(super) fn setup(error: rustls::Error) -> Self {
+        Self::Setup(error.to_string())
+    }
+}

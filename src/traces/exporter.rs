@@ -14,13 +14,14 @@ use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter as _},
 };
-use reqwest::{Client, redirect::Policy};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use rustls_platform_verifier::BuilderVerifierExt;
+use reqwest::Client;
 use tokio::runtime::{self, Runtime};
 
 use super::queue::{SpanEnd, SpanQueue};
-use crate::limits::{TRACE_EXPORT_TIMEOUT, TRACE_WARNING_EVERY};
+use crate::{
+    limits::{TRACE_EXPORT_TIMEOUT, TRACE_WARNING_EVERY},
+    tls::client,
+};
 
 /// Why traces cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -132,28 +133,13 @@ impl Exporter {
     }
 }
 
-/// A client that follows no redirect with the operator's headers.
+/// A client that gives the operator's headers to the collector alone.
 fn client(collector: &Endpoint) -> Result<Client, TracesError> {
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls(collector.is_tls())?)
+    let tls = client::trusting_system(collector.is_tls())?;
+    let client = client::http_client(tls)
         .default_headers(collector.headers().clone())
-        .redirect(Policy::none())
-        .referer(false)
-        .no_proxy()
         .connect_timeout(TRACE_EXPORT_TIMEOUT)
         .pool_idle_timeout(Duration::from_secs(20))
         .build()?;
     Ok(client)
-}
-
-/// TLS with the certificates that the system trusts. The client needs a configuration even if it
-/// does not use TLS, and the system may have no certificates.
-fn tls(is_used: bool) -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    let builder = match is_used {
-        true => builder.with_platform_verifier()?,
-        false => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(builder.with_no_client_auth())
 }

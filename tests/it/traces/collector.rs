@@ -1,4 +1,4 @@
-//! A collector that speaks OTLP over HTTP: it keeps what it gets, and fails when it is told to.
+//! A collector that speaks OTLP over HTTP: it keeps what it gets, and fails on demand.
 
 use std::{
     collections::BTreeMap,

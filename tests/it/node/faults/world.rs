@@ -297,7 +297,7 @@ impl Reader {
         }
     }
 
-    /// Ends it; fails if it was told anything false.
+    /// Ends it; fails if any answer was false.
     fn end(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
