@@ -6,10 +6,7 @@ use nearhead_chain::{block::Block, remote::Verifier};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time};
 
-use super::{
-    PATIENCE, SavedStatus,
-    file::{FileError, ReadFile},
-};
+use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
 
 /// The blocks that an earlier process has saved. Threads of their own read and verify them, the
 /// newest first, before they are asked for.
@@ -28,7 +25,7 @@ struct Found {
     by_hash: B256Map<Option<Arc<Block>>>,
     /// Of a number that several blocks have, one is found by number.
     by_number: BTreeMap<u64, B256>,
-    /// Those that failed a check, until they are removed from the file.
+    /// Those that failed a check, until the thread that writes takes them.
     refused: Vec<B256>,
 }
 
@@ -130,9 +127,7 @@ impl SavedBlocks {
             Ok(None) => self.refuse(hash),
             Err(error) => {
                 tracing::warn!(%hash, %error, "a saved block cannot be read");
-                if let FileError::Unusable(_) = error {
-                    self.status.set_unusable(true);
-                }
+                self.status.failed(&error);
                 self.refuse(hash);
             }
         }
@@ -167,9 +162,4 @@ impl SavedBlocks {
         drop(found);
         self.progress.send_modify(|count| *count += 1);
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let builder = thread::Builder::new().name(name.to_owned());
-    builder.spawn(work).map(drop)
 }

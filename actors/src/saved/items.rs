@@ -4,7 +4,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -12,10 +11,7 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::trie::State;
 use tokio::{sync::oneshot, time};
 
-use super::{
-    PATIENCE, SavedStatus,
-    file::{FileError, ReadFile},
-};
+use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
 
 /// Loads that wait for the thread that reads. More are not waited for: nodes are asked.
 const LOADS_MAX: usize = 64;
@@ -40,7 +36,7 @@ pub(crate) struct WantedState {
 struct Load {
     state: Arc<State>,
     wanted: Vec<WantedState>,
-    /// Told whether all is held now.
+    /// Gets whether all is held now.
     reply: oneshot::Sender<bool>,
 }
 
@@ -53,9 +49,7 @@ impl SavedItems {
             file: Some(file),
             status,
         };
-        thread::Builder::new()
-            .name("saved-items".to_owned())
-            .spawn(move || reader.run(&waiting))?;
+        spawn("saved-items", move || reader.run(&waiting))?;
         Ok(Self {
             loads,
             is_given_up: AtomicBool::new(false),
@@ -112,7 +106,7 @@ impl Reader {
             } in wanted
             {
                 let source = |hash: &B256| self.item(hash);
-                // Who gave up, or what is not there, makes the rest no less useful.
+                // The rest is of use even if a part is not there.
                 is_held &= state.load(&address, &slots, with_code, source);
                 if reply.is_closed() {
                     break;
@@ -134,9 +128,7 @@ impl Reader {
             }
             Err(error) => {
                 tracing::warn!(%error, "the saved state cannot be read: nodes are asked for it");
-                if let FileError::Unusable(_) = error {
-                    self.status.set_unusable(true);
-                }
+                self.status.failed(&error);
                 self.file = None;
                 None
             }

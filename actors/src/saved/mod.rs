@@ -29,7 +29,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{io, thread, time::Duration};
 
 pub(crate) use blocks::SavedBlocks;
 pub(crate) use file::{FileError, Identity};
@@ -41,3 +41,12 @@ pub(crate) use writer::SavedWriter;
 
 /// Longest wait for a disk that reads, or for the next block that is verified.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts a thread that nobody joins.
+///
+/// # Errors
+/// The system has no thread left.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder.spawn(work).map(drop)
+}

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::FileError;
+
 /// What became of the file: what was restored from it and written to it since the start, and
 /// whether it has to be replaced.
 #[derive(Debug, Default)]
@@ -52,9 +54,17 @@ impl SavedStatus {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Has the file replaced by the thread that writes it.
-    pub(super) fn set_unusable(&self, is_unusable: bool) {
-        self.is_unusable.store(is_unusable, Ordering::Relaxed);
+    /// Notes an error. A file that cannot be used is replaced by the thread that writes it; any other
+    /// error may pass.
+    pub(super) fn failed(&self, error: &FileError) {
+        if let FileError::Unusable(_) = error {
+            self.is_unusable.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the file was replaced.
+    pub(super) fn replaced(&self) {
+        self.is_unusable.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn is_unusable(&self) -> bool {

@@ -16,7 +16,7 @@ use nearhead_chain::{
     trie::{NodeStore, State},
     window::{WINDOW_BLOCKS, Window},
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use super::{Identity, Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
 use crate::{head::Head, test_wait::wait_until};
@@ -117,6 +117,17 @@ impl Scene {
         self.store = NodeStore::recorded(STATE_BYTES);
     }
 
+    /// Checks that the next process takes over all blocks of the window.
+    async fn check_saved(&self) -> Restored {
+        let canonical = self.canonical();
+        let (restored, _) = self.open();
+        assert_eq!(
+            restored_blocks(&restored, &canonical).await,
+            hashes(&canonical)
+        );
+        restored
+    }
+
     fn canonical(&self) -> Vec<Arc<Block>> {
         self.window.snapshot().canonical().to_vec()
     }
@@ -135,6 +146,17 @@ impl Scene {
             assert!(state.load(address, &[], true, source));
         }
         state
+    }
+
+    /// Waits until nobody has the file open, and moves all into it: threads close it when they end,
+    /// and leave its log where they end together.
+    fn close(&self) {
+        wait_until("nobody has the file open", || {
+            let connection = Connection::open(self.folder.join(NAME)).unwrap();
+            let mode = |row: &Row<'_>| row.get::<_, String>(0);
+            let set = connection.pragma_update_and_check(None, "journal_mode", "DELETE", mode);
+            set.is_ok_and(|mode| mode == "delete")
+        });
     }
 
     fn edit(&self, sql: &str) {
@@ -215,11 +237,7 @@ async fn the_canonical_blocks_of_the_window_are_saved() {
     assert!(!reverted.is_empty(), "the chain has reorgs");
     let canonical = scene.canonical();
     assert_eq!(canonical.len(), WINDOW_BLOCKS);
-    let (restored, _) = scene.open();
-    assert_eq!(
-        restored_blocks(&restored, &canonical).await,
-        hashes(&canonical)
-    );
+    let restored = scene.check_saved().await;
     let blocks = restored.blocks.unwrap();
     for block in &canonical {
         assert_eq!(blocks.hash_at(block.number()), Some(block.hash));
@@ -373,10 +391,7 @@ async fn a_file_that_is_none_of_ours_is_replaced() {
     ];
     for (what, damage) in cases {
         scene.save();
-        wait_until("nobody has the file open", || {
-            let logs = ["-wal", "-shm"].map(|suffix| format!("{NAME}{suffix}"));
-            !logs.iter().any(|log| scene.folder.join(log).exists())
-        });
+        scene.close();
         damage(&path);
         let (restored, mut writer) = scene.open();
         assert!(
@@ -410,12 +425,7 @@ async fn a_full_disk_delays_what_is_saved() {
     writer.setup.file.as_ref().unwrap().fill_disk(false);
     assert!(writer.write_all(0));
     drop(writer);
-    let canonical = scene.canonical();
-    let (restored, _) = scene.open();
-    assert_eq!(
-        restored_blocks(&restored, &canonical).await,
-        hashes(&canonical)
-    );
+    let restored = scene.check_saved().await;
     scene.forget_state();
     let state = scene.hold_head();
     for address in &addresses {
@@ -428,22 +438,28 @@ async fn a_full_disk_delays_what_is_saved() {
 async fn a_file_that_is_damaged_while_it_is_open_is_replaced() {
     let mut scene = Scene::of("damaged");
     scene.go_on(20);
+    let addresses = addresses(&scene.canonical());
+    let held = scene.fetch_state(&addresses);
     scene.save();
+    scene.close();
+    drop(held);
+    scene.forget_state();
     let (restored, mut writer) = scene.open();
+    // Blocks are read at the start, and state only now.
     let canonical = scene.canonical();
-    let path = scene.folder.join(NAME);
-    let length = fs::metadata(&path).unwrap().len() as usize;
-    fs::write(&path, vec![0x5a; length]).unwrap();
-    assert!(restored_blocks(&restored, &canonical).await.is_empty());
-    scene.go_on(1);
-    assert!(writer.write_all(0));
-    drop(writer);
-    let canonical = scene.canonical();
-    let (restored, _) = scene.open();
     assert_eq!(
         restored_blocks(&restored, &canonical).await,
         hashes(&canonical)
     );
+    let path = scene.folder.join(NAME);
+    let length = fs::metadata(&path).unwrap().len() as usize;
+    fs::write(&path, vec![0x5a; length]).unwrap();
+    let state = scene.hold_head();
+    assert!(!loads(&restored, &state, &addresses[0]).await);
+    scene.go_on(1);
+    assert!(writer.write_all(0));
+    drop(writer);
+    scene.check_saved().await;
 }
 
 #[tokio::test]
@@ -508,34 +524,32 @@ async fn a_file_that_cannot_be_opened_is_tried_again() {
     fs::remove_dir(&path).unwrap();
     assert!(writer.write_all(0));
     drop(writer);
-    let canonical = scene.canonical();
-    let (restored, _) = scene.open();
-    assert_eq!(
-        restored_blocks(&restored, &canonical).await,
-        hashes(&canonical)
-    );
+    let restored = scene.check_saved().await;
     scene.forget_state();
     let state = scene.hold_head();
-    assert!(loads(&restored, &state, &addresses(&canonical)[0]).await);
+    assert!(loads(&restored, &state, &addresses(&scene.canonical())[0]).await);
 }
 
-/// A block that was refused once is saved again as soon as a node has given it.
+/// A block that was refused is saved again once a node has given it, and leaves the file otherwise.
 #[tokio::test]
-async fn a_refused_block_is_saved_again() {
+async fn a_refused_block_is_replaced_or_removed() {
     let mut scene = Scene::of("refused");
     scene.go_on(20);
     scene.save();
     let canonical = scene.canonical();
-    scene.edit("UPDATE blocks SET content = x'00' WHERE number > 1");
+    let other = B256::repeat_byte(9);
+    scene.edit(&format!(
+        "UPDATE blocks SET content = x'00' WHERE number > 1;
+         INSERT INTO blocks VALUES (x'{other:x}', 1000, x'00');"
+    ));
     let (restored, mut writer) = scene.open();
     assert_eq!(restored_blocks(&restored, &canonical).await.len(), 2);
+    let blocks = restored.blocks.unwrap();
+    assert!(blocks.block(&other).await.is_none());
     assert!(writer.write_all(0));
     drop(writer);
-    let (restored, _) = scene.open();
-    assert_eq!(
-        restored_blocks(&restored, &canonical).await,
-        hashes(&canonical)
-    );
+    let restored = scene.check_saved().await;
+    assert_eq!(restored.blocks.unwrap().hash_at(1_000), None);
 }
 
 /// A node that is behind may name the newer blocks soon.

@@ -1,6 +1,5 @@
 use std::{
-    collections::BTreeMap, convert::Infallible, io, path::PathBuf, sync::Arc, thread,
-    time::Duration,
+    collections::BTreeMap, convert::Infallible, io, path::PathBuf, sync::Arc, time::Duration,
 };
 
 use alloy_primitives::{
@@ -16,6 +15,7 @@ use nearhead_chain::{
 use super::{
     MergedBlocks, SavedBlocks, SavedStatus,
     file::{BlockRow, Change, FileError, Identity, SavedFile},
+    spawn,
 };
 use crate::head::Head;
 
@@ -81,12 +81,10 @@ impl SavedWriter {
     pub(crate) fn start(setup: WriterSetup) -> io::Result<Self> {
         let (stop, stopped) = channel::bounded(0);
         let (end, ended) = channel::bounded(0);
-        thread::Builder::new()
-            .name("saved-window".to_owned())
-            .spawn(move || {
-                Writer::new(setup).run(&stopped);
-                drop(end);
-            })?;
+        spawn("saved-window", move || {
+            Writer::new(setup).run(&stopped);
+            drop(end);
+        })?;
         Ok(Self {
             stop: Some(stop),
             ended,
@@ -107,6 +105,8 @@ pub(super) struct Writer {
     pub(super) setup: WriterSetup,
     /// Blocks that the file has, or that are too large for it.
     written: B256Map<BlockRow>,
+    /// Those of them that failed a check.
+    refused: B256Set,
     written_merged: Vec<B256>,
     /// Items whose changes are not written yet.
     pending: B256Set,
@@ -129,6 +129,7 @@ impl Writer {
         let written = std::mem::take(&mut setup.written);
         Self {
             written: written.into_iter().map(|row| (row.hash, row)).collect(),
+            refused: B256Set::default(),
             written_merged: Vec::new(),
             pending: B256Set::default(),
             dropped: B256Set::default(),
@@ -160,9 +161,7 @@ impl Writer {
                     let folder = self.setup.folder.display();
                     tracing::warn!(%folder, %error, "the window cannot be saved: a restart will fetch it");
                 }
-                if let FileError::Unusable(_) = error {
-                    self.setup.status.set_unusable(true);
-                }
+                self.setup.status.failed(error);
             }
             match written {
                 Ok(true) => {}
@@ -178,10 +177,7 @@ impl Writer {
             return Ok(false);
         };
         if let Some(blocks) = &self.setup.blocks {
-            // They are not removed, but replaced by the same blocks from nodes.
-            for hash in blocks.take_refused() {
-                self.written.remove(&hash);
-            }
+            self.refused.extend(blocks.take_refused());
             // A node that is behind may reach those above the head.
             let newest = blocks.newest();
             if snapshot.is_filled() && newest.is_some_and(|at| at <= snapshot.head().number()) {
@@ -232,9 +228,10 @@ impl Writer {
         // What is in it is not known, so it begins empty.
         *file = None;
         *file = Some(SavedFile::replace(folder, *identity)?);
-        status.set_unusable(false);
+        status.replaced();
         store.record_all();
         self.written.clear();
+        self.refused.clear();
         self.written_merged.clear();
         Ok(())
     }
@@ -250,7 +247,8 @@ impl Writer {
         let mut blocks = Vec::new();
         // The head first: without it, the others are of little use.
         let missing = canonical.iter().rev().chain(snapshot.genesis());
-        let mut missing = missing.filter(|block| !self.written.contains_key(&block.hash));
+        let is_missing = |hash| !self.written.contains_key(hash) || self.refused.contains(hash);
+        let mut missing = missing.filter(|block| is_missing(&block.hash));
         for block in missing.by_ref().take(BLOCKS_AT_ONCE) {
             blocks.push((block.hash, block.number(), block.save()));
         }
@@ -266,7 +264,8 @@ impl Writer {
             let is_above = *number > head;
             !is_wanted && !is_above && (is_filled || is_outside)
         });
-        let removed = removed.map(|row| row.hash).collect();
+        let removed = removed.map(|row| row.hash);
+        let removed = removed.chain(self.refused.iter().copied()).collect();
         let (mut items, has_more_items) = self.plan_items();
         // In the order of the index, whose pages are then changed one after another.
         items.sort_unstable_by_key(|(hash, _)| *hash);
@@ -324,6 +323,7 @@ impl Writer {
         } = change;
         for hash in removed {
             self.written.remove(&hash);
+            self.refused.remove(&hash);
         }
         for (hash, number, saved) in blocks {
             let bytes = saved.map_or(0, |saved| saved.len() as u64);

@@ -127,6 +127,17 @@ pub(super) fn served(block: &Block) -> [Vec<u8>; 4] {
     ]
 }
 
+/// What is served of a block and covered by its hash: all but the total difficulty.
+pub(super) fn covered(block: &Block) -> ([Value; 2], [Vec<u8>; 2]) {
+    let [full, short, receipts, ommers] = served(block);
+    let without_total = |json: Vec<u8>| {
+        let mut value = parsed(&json);
+        value["totalDifficulty"] = Value::Null;
+        value
+    };
+    ([full, short].map(without_total), [receipts, ommers])
+}
+
 pub(super) fn parsed(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap()
 }
