@@ -1,5 +1,5 @@
-//! TLS of clients and of the listeners: the certificate and its key, read from files, and read again while the
-//! service runs.
+//! TLS of clients and of the listeners: the certificate and its key, read from files, and read
+//! again while the service runs.
 //!
 //! | file | content |
 //! |---|---|

@@ -54,8 +54,8 @@ impl SavedStatus {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes an error. A file that cannot be used is replaced by the thread that writes it; any other
-    /// error may pass.
+    /// Notes an error. A file that cannot be used is replaced by the thread that writes it; any
+    /// other error may pass.
     pub(super) fn failed(&self, error: &FileError) {
         if let FileError::Unusable(_) = error {
             self.is_unusable.store(true, Ordering::Relaxed);

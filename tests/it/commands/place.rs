@@ -1,10 +1,10 @@
 //! Where a command works, and how a test runs one.
 
-use std::{io::Write, path::PathBuf, process::Stdio};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::harness::{Server, json, nearhead, scratch};
+use crate::harness::{Server, json, nearhead, run_with_input, scratch};
 
 /// A password, as a test gives it on standard input.
 pub(super) const PASSWORD: &str = "correct horse battery";
@@ -126,14 +126,7 @@ impl Place {
 
 /// Runs a command to its end.
 pub(super) fn ran(mut command: std::process::Command, input: &str) -> Ran {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // A command that reads nothing may have ended already.
-    let _ = writeln!(child.stdin.take().unwrap(), "{input}");
-    let output = child.wait_with_output().unwrap();
+    let output = run_with_input(&mut command, format!("{input}\n").as_bytes());
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran {
         code: output.status.code(),

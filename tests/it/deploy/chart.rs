@@ -3,14 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::Write as _,
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use serde_json::{Value, json};
 
 use super::project;
-use crate::harness::{Process, check, installed, json, scratch};
+use crate::harness::{Process, check, installed, json, run_with_input, scratch};
 
 /// Oldest and newest version that the objects are validated for, and one between them.
 const KUBERNETES: [&str; 3] = ["1.27", "1.32", "1.37"];
@@ -106,18 +105,11 @@ fn template(name: &str, chart: &str, values: &Value) -> Result<String, String> {
 
 /// Reads YAML; with arguments, validates what it has.
 pub(super) fn read_yaml(yaml: &str, arguments: &[&str]) -> Result<Vec<Value>, String> {
-    let mut python = Command::new(installed("tests/.tools/kubernetes/bin/python"))
+    let mut python = Command::new(installed("tests/.tools/kubernetes/bin/python"));
+    python
         .arg(installed("tests/chart/objects.py"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = python.stdin.take().unwrap();
-    stdin.write_all(yaml.as_bytes()).unwrap();
-    drop(stdin);
-    let output = python.wait_with_output().unwrap();
+        .args(arguments);
+    let output = run_with_input(&mut python, yaml.as_bytes());
     match output.status.success() {
         true => Ok(json(&output.stdout).as_array().unwrap().clone()),
         false => Err(String::from_utf8(output.stderr).unwrap()),

@@ -1,16 +1,11 @@
 //! The workflows of .github/: valid, and no more privileged than they have to be.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
 use super::chart::read_yaml;
-use crate::harness::{check, installed};
+use crate::harness::{check, installed, run_with_input};
 
 /// Names and texts of the workflows.
 fn workflows() -> Vec<(String, String)> {
@@ -35,19 +30,12 @@ fn workflows() -> Vec<(String, String)> {
 
 /// What actionlint and shellcheck find in a workflow.
 fn lint(text: &str) -> String {
-    let mut actionlint = Command::new(installed("tests/.tools/bin/actionlint"))
+    let mut actionlint = Command::new(installed("tests/.tools/bin/actionlint"));
+    actionlint
         .arg("-shellcheck")
         .arg(installed("tests/.tools/bin/shellcheck"))
-        .args(["-pyflakes", "", "-oneline", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = actionlint.stdin.take().unwrap();
-    stdin.write_all(text.as_bytes()).unwrap();
-    drop(stdin);
-    let output = actionlint.wait_with_output().unwrap();
+        .args(["-pyflakes", "", "-oneline", "-"]);
+    let output = run_with_input(&mut actionlint, text.as_bytes());
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     http::{Connection, Response},
-    process::{Process, Server, get, nearhead, printed, serving},
+    process::{Process, Server, get, nearhead, printed, run_with_input, serving},
     strict_json::json,
     unused_port::UnusedPort,
 };

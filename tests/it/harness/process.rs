@@ -1,7 +1,7 @@
 //! The program as a child process, and its output.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     os::fd::OwnedFd,
     path::Path,
@@ -212,6 +212,19 @@ pub(crate) fn serving(arguments: &[&str]) -> Command {
         KEY,
     ];
     nearhead(fixed.iter().chain(arguments).copied())
+}
+
+/// Runs a command to its end with this standard input.
+pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> std::process::Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    // A command that reads nothing may have ended already.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
 }
 
 /// The same command, with its environment, run by another program: its arguments follow those of

@@ -75,8 +75,8 @@ fn what_is_no_saved_block_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A changed byte is refused, or changes nothing that is served but what no hash covers. That is
-    /// covered by the checksum.
+    /// A changed byte is refused, or changes nothing that is served but what no hash covers. The
+    /// checksum covers that.
     #[test]
     fn a_damaged_block_is_refused(
         at in any::<prop::sample::Index>(),
