@@ -60,9 +60,9 @@ fn measure(name: &str, profile: Profile) {
             let measured = [
                 raw.body.transactions.len(),
                 raw.header.gas_used as usize,
-                block.json.log_count(),
-                block.json.receipts().len(),
-                block.json.block(true).len(),
+                block.json().log_count(),
+                block.json().receipts().len(),
+                block.json().block(true).len(),
             ];
             sums.iter_mut()
                 .zip(measured)

@@ -89,7 +89,7 @@ fn measure(name: &str, profile: Profile) {
             for (times, time) in times.iter_mut().zip(shortest(&verifier, raw, block)) {
                 times.push(time);
             }
-            let full = block.json.block(true);
+            let full = block.json().block(true);
             read.push(time(|| StatedBlock::read(&full).expect("the answer is honest")).1);
             plain.push(time(|| values(block)).1);
             rust.push(recovered_by_k256(raw));
@@ -100,8 +100,8 @@ fn measure(name: &str, profile: Profile) {
             };
             let size = [
                 raw.body.transactions.len(),
-                block.json.log_count(),
-                block.json.receipts().len(),
+                block.json().log_count(),
+                block.json().receipts().len(),
                 full.len(),
                 in_rlp(RawItem::Block(Arc::clone(block)), &mut rlp_times[0]),
                 in_rlp(RawItem::Receipts(Arc::clone(block)), &mut rlp_times[1]),
@@ -154,7 +154,7 @@ fn shortest(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6]
 
 /// The time of each of [`PARTS`] for one block; zero for the JSON, whose time [`shortest`] derives.
 fn parts(verifier: &Verifier, raw: &RawBlock, block: &Block) -> [Duration; 6] {
-    let (full, receipts_json) = (block.json.block(true), block.json.receipts());
+    let (full, receipts_json) = (block.json().block(true), block.json().receipts());
     let answers = BlockAnswers {
         block: &full,
         receipts: &receipts_json,
@@ -267,7 +267,7 @@ fn receipts_of(transactions: &[Transaction], json: &[u8]) -> Vec<PlainReceipt> {
 }
 
 fn values(block: &Block) -> [Value; 2] {
-    let answers = [block.json.block(true), block.json.receipts()];
+    let answers = [block.json().block(true), block.json().receipts()];
     answers.map(|json| serde_json::from_slice(&json).expect("valid JSON"))
 }
 

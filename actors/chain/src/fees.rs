@@ -18,4 +18,5 @@ pub use self::{
     next_block::next_base_fee,
 };
 
+pub(crate) use block_fees::tip_samples;
 pub(crate) use suggestion::{suggested_tip, suggested_tips};

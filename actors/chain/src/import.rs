@@ -12,9 +12,10 @@ use alloy_rlp::Encodable;
 
 use crate::{
     block::{
-        ANCESTORS_MAX, Block, BlockParts, OMMER_ANCESTORS_MAX, OmmerAncestor, RawBlock, Receipt,
+        ANCESTORS_MAX, Block, BlockParts, Derived, LazyDerived, OMMER_ANCESTORS_MAX, OmmerAncestor,
+        RawBlock, Receipt,
     },
-    encode::{BlockJson, EncodeError, EncodeOptions},
+    encode::{EncodeError, EncodeOptions},
     execute::{self, ExecuteError, Executed},
     fees::BlockFees,
     log_search::LogPostings,
@@ -231,8 +232,8 @@ impl Importer {
             fees: self.fee_rules.fees(header),
             total_difficulty,
         };
-        let json = BlockJson::encode(&parts, self.options)
-            .map_err(|error| ImportError::of(header, error))?;
+        let derived =
+            Derived::new(&parts, self.options).map_err(|error| ImportError::of(header, error))?;
         let ommer_ancestors = if self.spec.merged_after(header.difficulty, total_difficulty) {
             Vec::new()
         } else {
@@ -247,7 +248,7 @@ impl Importer {
         };
         Ok(block_from_parts(
             &parts,
-            json,
+            derived.into(),
             lineage.ancestors,
             ommer_ancestors,
         ))
@@ -257,7 +258,7 @@ impl Importer {
 /// Makes a block, still without its state, from verified and encoded parts.
 pub(crate) fn block_from_parts(
     parts: &BlockParts<'_>,
-    json: BlockJson,
+    derived: LazyDerived,
     ancestors: Arc<[B256]>,
     ommer_ancestors: Vec<Arc<OmmerAncestor>>,
 ) -> Block {
@@ -272,9 +273,9 @@ pub(crate) fn block_from_parts(
         total_difficulty: parts.total_difficulty,
         ancestors,
         ommer_ancestors,
-        json,
+        derived,
         postings: LogPostings::new(logs),
-        fees: BlockFees::new(parts),
+        fees: BlockFees::new(parts.raw, parts.receipts, parts.fees),
         state: None,
     }
 }

@@ -24,7 +24,7 @@
 //! | [`submission`] | decodes and checks a transaction that a client sends | `crate::window`, `crate::execute`, `crate::import`, `crate::remote`, `crate::trie`, `crate::dev` |
 //! | [`json`] | JSON made of shared pieces | `crate::` |
 //! | [`log_search`] | postings of each block: counts the matches first, then gathers their JSON | `crate::window`, `crate::trie`, `crate::execute` |
-//! | [`raw`] | RLP of held blocks, from their JSON | `crate::window`, `crate::execute`, `crate::import`, `crate::dev` |
+//! | [`raw`] | RLP and values of held blocks, from their JSON | `crate::window`, `crate::execute`, `crate::import`, `crate::dev` |
 //! | [`window`] | the latest 128 blocks: apply, revert, resolve | `crate::execute`, `crate::verify`, `crate::import`, `crate::remote`, `crate::dev` |
 //! | [`dev`] | makes a deterministic chain, for development and measurement | `crate::remote`, `crate::window` |
 

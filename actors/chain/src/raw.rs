@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::Header;
+use alloy_consensus::{BlockBody, Header};
 use alloy_eips::{Encodable2718, eip4895::Withdrawals};
 use alloy_rlp::{Encodable, Header as RlpHeader};
 use bytes::Bytes;
 
 use crate::{
-    block::{Block, Receipt, Transaction},
+    block::{Block, RawBlock, Receipt, Transaction},
     encode::{value, writer::JsonWriter},
     json::{Json, LazyBytes, Truncated},
     network::{self, transaction::ReadError},
@@ -91,23 +91,45 @@ impl RawItem {
     pub fn read_bytes(&self) -> (usize, usize) {
         match self {
             Self::Block(block) => (
-                block.json.block(true).len(),
+                block.json().block(true).len(),
                 ItemKind::Transaction.largest(block),
             ),
             Self::Receipts(block) => (
-                block.json.receipts().len(),
+                block.json().receipts().len(),
                 ItemKind::Receipt.largest(block),
             ),
             Self::Transaction(block, index) => {
-                let bytes = block.json.transaction(*index).unwrap_or_default().len();
+                let bytes = block.json().transaction(*index).unwrap_or_default().len();
                 (bytes, bytes)
             }
         }
     }
 }
 
+/// The block and its receipts, from its JSON.
+///
+/// # Errors
+/// [`RawError`].
+pub(crate) fn read_back(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
+    let indices = 0..block.json().transaction_count();
+    let body = BlockBody {
+        transactions: indices
+            .clone()
+            .map(|index| read_transaction(block, index))
+            .collect::<Result<_, _>>()?,
+        ommers: ommers(block)?,
+        withdrawals: withdrawals(block)?,
+    };
+    let receipts = indices.map(|index| read_receipt(block, index));
+    let raw = RawBlock {
+        header: block.header.clone(),
+        body,
+    };
+    Ok((raw, receipts.collect::<Result<_, _>>()?))
+}
+
 fn block_json(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
-    let transactions = list(block.json.transactions_rlp());
+    let transactions = list(block.json().transactions_rlp());
     let mut after = Vec::new();
     ommers(block)?.encode(&mut after);
     if let Some(withdrawals) = withdrawals(block)? {
@@ -137,24 +159,24 @@ fn read<T, E: Into<RawError>>(
 }
 
 fn read_transaction(block: &Block, index: usize) -> Result<Transaction, RawError> {
-    let json = block.json.transaction(index).unwrap_or_default();
+    let json = block.json().transaction(index).unwrap_or_default();
     read(&json, network::transaction::read)
 }
 
 fn read_receipt(block: &Block, index: usize) -> Result<Receipt, RawError> {
-    let json = block.json.receipt(index).unwrap_or_default();
+    let json = block.json().receipt(index).unwrap_or_default();
     read(&json, receipt::read_with_bloom)
 }
 
 fn ommers(block: &Block) -> Result<Vec<Header>, RawError> {
-    let ommers = (0..block.json.uncle_count()).filter_map(|index| block.json.uncle(index));
+    let ommers = (0..block.json().uncle_count()).filter_map(|index| block.json().uncle(index));
     let header = |value: &Value<'_>| network::header::read(Reader::new(value)?);
     ommers.map(|json| read(&json, header)).collect()
 }
 
 fn withdrawals(block: &Block) -> Result<Option<Withdrawals>, RawError> {
     let withdrawals = |value: &Value<'_>| read_withdrawals(Reader::new(value)?);
-    read(&block.json.block(false), withdrawals)
+    read(&block.json().block(false), withdrawals)
 }
 
 /// What the items of a value are.
@@ -169,7 +191,7 @@ enum ItemKind {
 impl ItemKind {
     /// Bytes of the largest item's JSON, which has more digits than its RLP.
     fn largest(self, block: &Block) -> usize {
-        let json = &block.json;
+        let json = block.json();
         let items = (0..json.transaction_count()).filter_map(|index| match self {
             Self::Transaction => json.transaction(index),
             Self::Receipt => json.receipt(index),
@@ -199,7 +221,7 @@ const PART_BYTES: usize = 32 << 10;
 impl LazyItems {
     /// All items of this kind, between the digits of `before` and those of `after`.
     fn new(block: &Arc<Block>, kind: ItemKind, before: &[u8], after: &[u8]) -> Self {
-        let json = &block.json;
+        let json = block.json();
         let (mut begin, mut end) = (JsonWriter::with_capacity(0), JsonWriter::with_capacity(0));
         let items = match kind {
             ItemKind::Transaction => {
@@ -247,7 +269,7 @@ impl LazyItems {
 
     /// Makes the next part; it is empty after the last one.
     fn make(&mut self) -> Result<Bytes, RawError> {
-        let count = self.block.json.transaction_count();
+        let count = self.block.json().transaction_count();
         let mut w = JsonWriter::with_capacity(PART_BYTES);
         let mut encoded = Vec::new();
         while w.len() < PART_BYTES && self.next < count {

@@ -70,7 +70,7 @@ impl Handler<FindBlock> for BlockStoreActor {
                 BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
                 at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };
-            Ok(Some(Json::shared(block.json.block(find.full))))
+            Ok(Some(Json::shared(block.json().block(find.full))))
         })
     }
 }
@@ -83,11 +83,11 @@ impl Handler<FindTransaction> for BlockStoreActor {
             let json = match find.at {
                 TransactionAt::Hash(hash) => {
                     let (block, index) = transaction(&find.snapshot, &hash)?;
-                    block.json.transaction(index)
+                    block.json().transaction(index)
                 }
                 TransactionAt::Index(at, index) => {
                     let block = block_at(&find.snapshot, at)?;
-                    item(index, |index| block.json.transaction(index))
+                    item(index, |index| block.json().transaction(index))
                 }
             };
             Ok(json.map(Json::shared))
@@ -101,7 +101,7 @@ impl Handler<FindReceipt> for BlockStoreActor {
     fn handle(&mut self, find: FindReceipt, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let (block, index) = transaction(&find.snapshot, &find.transaction)?;
-            Ok(block.json.receipt(index).map(Json::shared))
+            Ok(block.json().receipt(index).map(Json::shared))
         })
     }
 }
@@ -112,7 +112,7 @@ impl Handler<FindBlockReceipts> for BlockStoreActor {
     fn handle(&mut self, find: FindBlockReceipts, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
-            Ok(Some(Json::shared(block.json.receipts())))
+            Ok(Some(Json::shared(block.json().receipts())))
         })
     }
 }
@@ -156,7 +156,7 @@ impl Handler<FindUncle> for BlockStoreActor {
     fn handle(&mut self, find: FindUncle, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
-            Ok(item(find.index, |index| block.json.uncle(index)).map(Json::shared))
+            Ok(item(find.index, |index| block.json().uncle(index)).map(Json::shared))
         })
     }
 }
@@ -178,7 +178,7 @@ impl Handler<CountUncles> for BlockStoreActor {
     fn handle(&mut self, count: CountUncles, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&count.snapshot, count.at)?;
-            Ok(Some(block.json.uncle_count() as u64))
+            Ok(Some(block.json().uncle_count() as u64))
         })
     }
 }

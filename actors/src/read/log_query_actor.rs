@@ -260,7 +260,7 @@ fn count_work<'a>(blocks: impl ExactSizeIterator<Item = &'a Block>, filter: &Log
     if count < 2 {
         return lookups;
     }
-    let logs: usize = blocks.map(|block| block.json.log_count()).sum();
+    let logs: usize = blocks.map(|block| block.json().log_count()).sum();
     lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
 }
 

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, io, sync::Arc, thread};
 
 use alloy_primitives::{B256, map::B256Map};
-use crossbeam::channel::{self, Receiver};
+use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::{block::Block, remote::Verifier};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time};
@@ -57,6 +57,7 @@ impl SavedBlocks {
         }
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let (sender, read) = channel::bounded(cores);
+        let (verified, to_derive) = channel::bounded(newest_first.len());
         let reader = Arc::clone(&this);
         spawn("saved-blocks", move || {
             for hash in newest_first {
@@ -71,7 +72,11 @@ impl SavedBlocks {
         })?;
         for _ in 0..cores {
             let (blocks, read) = (Arc::clone(&this), read.clone());
-            spawn("restore", move || blocks.verify(&read))?;
+            let (verified, to_derive) = (verified.clone(), to_derive.clone());
+            spawn("restore", move || {
+                blocks.verify(&read, verified);
+                derive(&to_derive);
+            })?;
         }
         Ok(this)
     }
@@ -134,14 +139,17 @@ impl SavedBlocks {
         None
     }
 
-    fn verify(&self, read: &Receiver<(B256, Vec<u8>)>) {
+    /// Verifies the blocks that are read, and passes them on.
+    fn verify(&self, read: &Receiver<(B256, Vec<u8>)>, verified: Sender<Arc<Block>>) {
         for (hash, content) in read {
             match self.verifier.restore(hash, &content) {
                 Ok(block) => {
                     self.status.count_block(true);
                     if let Some(found) = self.found.lock().by_hash.get_mut(&hash) {
-                        *found = Some(block);
+                        *found = Some(Arc::clone(&block));
                     }
+                    // It has room for all of them.
+                    let _ = verified.try_send(block);
                     self.progress.send_modify(|count| *count += 1);
                 }
                 Err(error) => {
@@ -161,5 +169,16 @@ impl SavedBlocks {
         found.refused.push(*hash);
         drop(found);
         self.progress.send_modify(|count| *count += 1);
+    }
+}
+
+/// Makes what is left to be made of verified blocks, once all are verified: a window is ready
+/// without it, and a request that comes earlier makes it for its block.
+fn derive(verified: &Receiver<Arc<Block>>) {
+    for block in verified {
+        if let Err(error) = block.derive() {
+            let hash = block.hash;
+            tracing::error!(%hash, %error, "a saved block cannot be answered with");
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "window.sqlite";
 const APPLICATION_ID: i32 = 0x6e68_5764;
 
 /// The file's format. A file of another one is replaced: it has nothing that cannot be fetched.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 /// Bytes of one block or item that are read at most. A file that has more is damaged.
 const CONTENT_BYTES_MAX: u32 = 128 << 20;
@@ -28,13 +28,6 @@ const BLOCKS_MAX: u32 = 512;
 
 /// Merged blocks that are read at most.
 const MERGED_MAX: u32 = 64;
-
-/// What a file has to have been written with. With other options, what it has is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// Whether blocks are saved without their total difficulty.
-    pub(crate) omits_total_difficulty: bool,
-}
 
 /// `items` has a row for each trie node and code. A new row gets the largest `age`, so that rows
 /// are appended, and the smallest is the oldest. They are found by the first 8 bytes of their hash:
@@ -55,9 +48,6 @@ const TABLES: &str = "
     CREATE TABLE merged (
         age INTEGER PRIMARY KEY,
         hash BLOB NOT NULL
-    ) STRICT;
-    CREATE TABLE identity (
-        omits_total_difficulty INTEGER NOT NULL
     ) STRICT;";
 
 /// The log is checkpointed at this many pages of 4 KiB. One page takes many changes until then, and
@@ -152,7 +142,7 @@ impl SavedFile {
     ///
     /// # Errors
     /// [`FileError`].
-    pub(super) fn open(folder: &Path, identity: Identity) -> Result<Self, FileError> {
+    pub(super) fn open(folder: &Path) -> Result<Self, FileError> {
         let path = std::path::absolute(folder.join(NAME))?;
         make(&path)?;
         let mut connection = connect(&path)?;
@@ -172,13 +162,11 @@ impl SavedFile {
             let behavior = TransactionBehavior::Immediate;
             let transaction = connection.transaction_with_behavior(behavior)?;
             transaction.execute_batch(TABLES)?;
-            let omits = identity.omits_total_difficulty;
-            transaction.execute("INSERT INTO identity VALUES (?1)", [omits])?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             transaction.pragma_update(None, "user_version", FORMAT)?;
             transaction.commit()?;
         }
-        check(&connection, identity)?;
+        check(&connection)?;
         Ok(Self { path, connection })
     }
 
@@ -186,7 +174,7 @@ impl SavedFile {
     ///
     /// # Errors
     /// [`FileError`].
-    pub(super) fn replace(folder: &Path, identity: Identity) -> Result<Self, FileError> {
+    pub(super) fn replace(folder: &Path) -> Result<Self, FileError> {
         let path = std::path::absolute(folder.join(NAME))?;
         for suffix in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
@@ -196,7 +184,7 @@ impl SavedFile {
                 _ => {}
             }
         }
-        Self::open(folder, identity)
+        Self::open(folder)
     }
 
     /// Another connection, which only reads.
@@ -408,21 +396,12 @@ fn is_new(connection: &Connection) -> Result<bool, FileError> {
     }
 }
 
-/// Checks the tables, and what they were written with.
-fn check(connection: &Connection, identity: Identity) -> Result<(), FileError> {
+/// Checks the tables, and that there is room.
+fn check(connection: &Connection) -> Result<(), FileError> {
     let fresh = Connection::open_in_memory()?;
     fresh.execute_batch(TABLES)?;
     if tables(connection)? != tables(&fresh)? {
         return Err(FileError::Unusable("its tables are others".to_owned()));
-    }
-    let found = connection.query_row("SELECT * FROM identity", [], |row| {
-        Ok(Identity {
-            omits_total_difficulty: row.get(0)?,
-        })
-    })?;
-    if found != identity {
-        let reason = "--omit-total-difficulty was another".to_owned();
-        return Err(FileError::Unusable(reason));
     }
     // After the largest age, the next row would get any.
     let is_last = "SELECT coalesce(max(age), 0) > 1 << 62 FROM items";

@@ -3,7 +3,7 @@
 //!
 //! Nothing in the file is trusted. A block is verified as if an upstream had stated it, a trie node
 //! or code is checked by its hash when a read needs it, and what fails is fetched as if it were not
-//! there. So the file may be damaged, old or of another fork, and may be removed at any time.
+//! there. Only the senders of a block's transactions are recovered later, from what was verified. So the file may be damaged, old or of another fork, and may be removed at any time.
 //!
 //! Threads of their own read and write, so that neither the source nor a request waits for a disk
 //! that hangs: after a second, nodes are asked.
@@ -32,7 +32,7 @@ mod tests;
 use std::{io, thread, time::Duration};
 
 pub(crate) use blocks::SavedBlocks;
-pub(crate) use file::{FileError, Identity};
+pub(crate) use file::FileError;
 pub(crate) use items::{SavedItems, WantedState};
 pub(crate) use merged_blocks::MergedBlocks;
 pub(crate) use restored::{Restored, SavedSetup};

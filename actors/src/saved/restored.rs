@@ -4,8 +4,7 @@ use alloy_primitives::B256;
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
-    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus,
-    file::{Identity, SavedFile},
+    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, file::SavedFile,
     writer::WriterSetup,
 };
 use crate::head::Head;
@@ -29,8 +28,6 @@ pub(crate) struct SavedSetup<'a> {
     pub(crate) folder: &'a Path,
     /// The chain's genesis: no other block 0 is restored.
     pub(crate) genesis: B256,
-    /// What the file has to have been written with.
-    pub(crate) identity: Identity,
     pub(crate) verifier: &'a Arc<Verifier>,
     /// The held state, which records its changes.
     pub(crate) store: &'a Arc<NodeStore>,
@@ -56,7 +53,7 @@ impl Restored {
     }
 
     fn read(setup: &SavedSetup<'_>) -> Result<(Self, WriterSetup), FileError> {
-        let opened = SavedFile::open(setup.folder, setup.identity).and_then(|file| {
+        let opened = SavedFile::open(setup.folder).and_then(|file| {
             let (rows, merged) = (file.blocks()?, file.merged()?);
             let has_items = file.has_items()?;
             Ok((file, rows, merged, has_items))
@@ -65,7 +62,7 @@ impl Restored {
             Err(FileError::Unusable(reason)) => {
                 let folder = setup.folder.display();
                 tracing::warn!(%folder, reason, "the saved window cannot be used: it is replaced");
-                let file = SavedFile::replace(setup.folder, setup.identity)?;
+                let file = SavedFile::replace(setup.folder)?;
                 (file, Vec::new(), Vec::new(), false)
             }
             opened => opened?,
@@ -108,7 +105,6 @@ impl Restored {
         WriterSetup {
             file,
             folder: setup.folder.to_owned(),
-            identity: setup.identity,
             head: setup.head.clone(),
             store: Arc::clone(setup.store),
             merged: Arc::clone(&self.merged),

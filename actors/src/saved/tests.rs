@@ -17,8 +17,9 @@ use nearhead_chain::{
     window::{WINDOW_BLOCKS, Window},
 };
 use rusqlite::{Connection, Row};
+use serde_json::Value;
 
-use super::{Identity, Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
+use super::{Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
 use crate::{head::Head, test_wait::wait_until};
 
 const STATE_BYTES: usize = 64 << 20;
@@ -89,17 +90,14 @@ impl Scene {
 
     /// What the next process finds, with its own store, and the writer that it starts.
     fn open(&self) -> (Restored, Writer) {
-        self.open_with(false, STATE_BYTES as u64)
+        self.open_with(&self.verifier, STATE_BYTES as u64)
     }
 
-    fn open_with(&self, omits_total_difficulty: bool, items_bytes_max: u64) -> (Restored, Writer) {
+    fn open_with(&self, verifier: &Arc<Verifier>, items_bytes_max: u64) -> (Restored, Writer) {
         let (restored, writer) = Restored::open(&SavedSetup {
             folder: &self.folder,
             genesis: self.genesis,
-            identity: Identity {
-                omits_total_difficulty,
-            },
-            verifier: &self.verifier,
+            verifier,
             store: &self.store,
             head: &self.head,
             items_bytes_max,
@@ -242,8 +240,8 @@ async fn the_canonical_blocks_of_the_window_are_saved() {
     for block in &canonical {
         assert_eq!(blocks.hash_at(block.number()), Some(block.hash));
         let again = blocks.block(&block.hash).await.unwrap();
-        assert_eq!(again.json.block(true), block.json.block(true));
-        assert_eq!(again.json.receipts(), block.json.receipts());
+        assert_eq!(again.json().block(true), block.json().block(true));
+        assert_eq!(again.json().receipts(), block.json().receipts());
     }
     for hash in reverted {
         assert!(!blocks.has(&hash), "{hash} has left the chain");
@@ -473,7 +471,7 @@ async fn the_file_has_a_bound() {
     drop(first);
     scene.forget_state();
     let state = scene.fetch_state(&addresses[..4]);
-    let (_, mut writer) = scene.open_with(false, 0);
+    let (_, mut writer) = scene.open_with(&scene.verifier, 0);
     // One write finds the file too large, and further ones have nothing to write.
     for _ in 0..3 {
         assert!(writer.write_all(0));
@@ -496,17 +494,24 @@ async fn the_file_has_a_bound() {
     );
 }
 
-/// Blocks that were saved without a total difficulty would be served without one.
+/// Saved blocks have a total difficulty for the process whose options ask for it.
 #[tokio::test]
-async fn other_options_replace_the_file() {
+async fn a_file_serves_every_option() {
     let mut scene = Scene::of("options");
     scene.go_on(3);
     scene.save();
-    let canonical = scene.canonical();
-    let (restored, _) = scene.open_with(true, STATE_BYTES as u64);
-    assert!(restored_blocks(&restored, &canonical).await.is_empty());
-    let (restored, _) = scene.open();
-    assert!(restored_blocks(&restored, &canonical).await.is_empty());
+    let head = Arc::clone(scene.window.snapshot().head());
+    for omit_total_difficulty in [true, false] {
+        let options = EncodeOptions {
+            omit_total_difficulty,
+        };
+        let rules = FeeRules::of_chain(CHAIN_ID);
+        let verifier = Verifier::new(CHAIN_ID, rules, options, Arc::clone(&scene.store));
+        let (restored, _) = scene.open_with(&Arc::new(verifier), STATE_BYTES as u64);
+        let block = restored.blocks.unwrap().block(&head.hash).await.unwrap();
+        let json: Value = serde_json::from_slice(&block.json().block(false)).unwrap();
+        assert_eq!(json.get("totalDifficulty").is_none(), omit_total_difficulty);
+    }
 }
 
 /// What cannot be opened at the start is opened later, and the failures are counted.

@@ -14,7 +14,7 @@ use nearhead_chain::{
 
 use super::{
     MergedBlocks, SavedBlocks, SavedStatus,
-    file::{BlockRow, Change, FileError, Identity, SavedFile},
+    file::{BlockRow, Change, FileError, SavedFile},
     spawn,
 };
 use crate::head::Head;
@@ -52,7 +52,6 @@ pub(crate) struct WriterSetup {
     /// `None` if it could not be opened.
     pub(super) file: Option<SavedFile>,
     pub(super) folder: PathBuf,
-    pub(super) identity: Identity,
     /// The pointer to the window.
     pub(super) head: Head,
     /// The held state, which records its changes.
@@ -217,7 +216,6 @@ impl Writer {
         let WriterSetup {
             file,
             folder,
-            identity,
             status,
             store,
             ..
@@ -227,7 +225,7 @@ impl Writer {
         }
         // What is in it is not known, so it begins empty.
         *file = None;
-        *file = Some(SavedFile::replace(folder, *identity)?);
+        *file = Some(SavedFile::replace(folder)?);
         status.replaced();
         store.record_all();
         self.written.clear();

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
-    saved::{Identity, Restored, SavedSetup, SavedWriter},
+    saved::{Restored, SavedSetup, SavedWriter},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
 
@@ -441,9 +441,6 @@ fn open_saved(
     let (restored, writer) = Restored::open(&SavedSetup {
         folder,
         genesis,
-        identity: Identity {
-            omits_total_difficulty: config.options.omit_total_difficulty,
-        },
         verifier,
         store,
         head: &link.head,

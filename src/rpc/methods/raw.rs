@@ -34,7 +34,7 @@ pub(crate) async fn get_receipts(context: &RequestContext<'_>, params: Params<'_
     let block = block(context, params)?;
     count(
         context,
-        block.transaction_hashes.len() + block.json.log_count(),
+        block.transaction_hashes.len() + block.json().log_count(),
     );
     encode(context, RawItem::Receipts(block)).await
 }

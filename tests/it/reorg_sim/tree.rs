@@ -156,8 +156,8 @@ impl Facts {
     /// The facts of a block, whose suggestion is still that of a genesis.
     fn of(block: &Block, raw: &RawBlock) -> Self {
         let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
-        let full = parse(&block.json.block(true));
-        let Value::Array(receipts) = parse(&block.json.receipts()) else {
+        let full = parse(&block.json().block(true));
+        let Value::Array(receipts) = parse(&block.json().receipts()) else {
             panic!("receipts are an array")
         };
         let state = block
@@ -179,7 +179,7 @@ impl Facts {
             hash: block.hash,
             parent: block.header.parent_hash,
             state_root: block.header.state_root,
-            hashes: parse(&block.json.block(false)),
+            hashes: parse(&block.json().block(false)),
             full,
             raw: Raw::of(raw, &receipts),
             receipts,

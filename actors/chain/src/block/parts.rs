@@ -16,7 +16,7 @@ pub struct BlockParts<'a> {
     pub hash: B256,
     /// Length of the block's RLP in bytes.
     pub rlp_length: usize,
-    /// Recovered senders, one per transaction.
+    /// Recovered senders, one per transaction; empty while they are not recovered.
     pub senders: &'a [Address],
     /// Receipts, one per transaction.
     pub receipts: &'a [Receipt],

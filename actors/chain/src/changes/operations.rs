@@ -103,7 +103,7 @@ fn withdrawals(block: &Block) -> Vec<Withdrawal> {
     {
         return Vec::new();
     }
-    let body: Result<Body, _> = serde_json::from_slice(&block.json.block(false));
+    let body: Result<Body, _> = serde_json::from_slice(&block.json().block(false));
     debug_assert!(body.is_ok(), "the JSON of a block has its withdrawals");
     body.ok()
         .and_then(|body| body.withdrawals)

@@ -42,8 +42,8 @@ pub fn touched(block: &Block, before: &State) -> StateChanges {
         account.is_unknown = true;
     };
     name(block.header.beneficiary);
-    let body: Result<Body, _> = serde_json::from_slice(&block.json.block(true));
-    let effects: Result<Vec<Effects>, _> = serde_json::from_slice(&block.json.receipts());
+    let body: Result<Body, _> = serde_json::from_slice(&block.json().block(true));
+    let effects: Result<Vec<Effects>, _> = serde_json::from_slice(&block.json().receipts());
     debug_assert!(
         body.is_ok() && effects.is_ok(),
         "a block's JSON is complete"

@@ -39,7 +39,7 @@ fn next(producer: &mut Producer) -> (RawBlock, std::sync::Arc<Block>) {
 }
 
 fn receipts(block: &Block) -> Vec<Value> {
-    serde_json::from_slice(&block.json.receipts()).unwrap()
+    serde_json::from_slice(&block.json().receipts()).unwrap()
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn another_importer_computes_the_same_hashes() {
         let (raw, block) = next(&mut producer);
         head = importer.import(raw, &head).unwrap();
         assert_eq!(head.hash, block.hash);
-        assert_eq!(head.json.block(true), block.json.block(true));
-        assert_eq!(head.json.receipts(), block.json.receipts());
+        assert_eq!(head.json().block(true), block.json().block(true));
+        assert_eq!(head.json().receipts(), block.json().receipts());
     }
 }
 
@@ -418,9 +418,9 @@ fn check_sizes(profile: Profile, bounds: [(&str, std::ops::Range<usize>); 4]) {
         check_base_fee(&raw);
         let measured = [
             raw.body.transactions.len(),
-            block.json.log_count(),
-            block.json.receipts().len(),
-            block.json.block(true).len(),
+            block.json().log_count(),
+            block.json().receipts().len(),
+            block.json().block(true).len(),
         ];
         for (sum, measured) in sums.iter_mut().zip(measured) {
             *sum += measured;
@@ -477,7 +477,7 @@ fn one_adversarial_block_in_128_has_a_burst_of_logs() {
         if has_burst(block.number()) {
             break block;
         }
-        assert!(block.json.log_count() < 100);
+        assert!(block.json().log_count() < 100);
     };
     let receipts = receipts(&block);
     let logs = receipts

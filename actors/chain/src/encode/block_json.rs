@@ -14,7 +14,10 @@ use super::{
     span::Span,
     writer::JsonWriter,
 };
-use crate::{block::BlockParts, network::transaction};
+use crate::{
+    block::{BlockParts, RawBlock, Receipt},
+    network::transaction,
+};
 
 /// A block's JSON in a few buffers; answers are slices of them.
 ///
@@ -84,6 +87,35 @@ impl BlockJson {
             return Err(EncodeError::TooLarge { bytes });
         }
         Ok(json)
+    }
+
+    /// No block: all of it is null.
+    pub(crate) fn absent() -> Self {
+        const NULL: Bytes = Bytes::from_static(b"null");
+        Self {
+            full: NULL,
+            transaction_spans: Box::default(),
+            hashes: NULL,
+            receipts: NULL,
+            receipt_spans: Box::default(),
+            log_spans: Box::default(),
+            uncles: NULL,
+            uncle_spans: Box::default(),
+            transactions_rlp: 0,
+            receipts_rlp: 0,
+        }
+    }
+
+    /// Upper bound on the bytes held for this block.
+    pub(crate) fn bytes_max(raw: &RawBlock, receipts: &[Receipt]) -> usize {
+        let transactions = &raw.body.transactions;
+        let logs: usize = receipts.iter().map(|receipt| receipt.logs().len()).sum();
+        let spans = transactions.len() + receipts.len() + logs + raw.body.ommers.len();
+        full_size_hint(raw)
+            + hashes_size_hint(raw)
+            + receipts_size_hint(receipts)
+            + uncles_size_hint(raw)
+            + spans * size_of::<Span>()
     }
 
     /// The block with full transactions, or with their hashes.
@@ -188,18 +220,30 @@ pub(crate) fn simulated_block(
     });
 }
 
+fn full_size_hint(raw: &RawBlock) -> usize {
+    let transactions = raw.body.transactions.iter();
+    block::size_hint(raw) + transactions.map(transaction::size_hint).sum::<usize>()
+}
+
+fn hashes_size_hint(raw: &RawBlock) -> usize {
+    block::size_hint(raw) + block::HASH_SIZE_HINT * raw.body.transactions.len()
+}
+
+fn receipts_size_hint(receipts: &[Receipt]) -> usize {
+    2 + receipts.iter().map(receipt::size_hint).sum::<usize>()
+}
+
+fn uncles_size_hint(raw: &RawBlock) -> usize {
+    2 + block::SIZE_HINT * raw.body.ommers.len()
+}
+
 fn full_block(
     parts: &BlockParts<'_>,
     uncle_hashes: &[B256],
     options: EncodeOptions,
 ) -> (Bytes, Vec<Span>) {
-    let transactions = &parts.raw.body.transactions;
-    let size_hint = transactions
-        .iter()
-        .map(transaction::size_hint)
-        .sum::<usize>();
-    let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
-    let mut spans = Vec::with_capacity(transactions.len());
+    let mut w = JsonWriter::with_capacity(full_size_hint(parts.raw));
+    let mut spans = Vec::with_capacity(parts.raw.body.transactions.len());
     block::write(&mut w, parts, uncle_hashes, options, |w| {
         full_transactions(w, parts, |span| spans.push(span));
     });
@@ -225,9 +269,7 @@ fn block_with_hashes(
     uncle_hashes: &[B256],
     options: EncodeOptions,
 ) -> Bytes {
-    let transactions = &parts.raw.body.transactions;
-    let size_hint = block::HASH_SIZE_HINT * transactions.len();
-    let mut w = JsonWriter::with_capacity(block::size_hint(parts.raw) + size_hint);
+    let mut w = JsonWriter::with_capacity(hashes_size_hint(parts.raw));
     block::write(&mut w, parts, uncle_hashes, options, |w| {
         transaction_hashes(w, parts);
     });
@@ -242,8 +284,7 @@ fn transaction_hashes(w: &mut JsonWriter, parts: &BlockParts<'_>) {
 
 /// The array of receipts, each receipt's place in it, and each log's.
 fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
-    let size_hint = parts.receipts.iter().map(receipt::size_hint).sum::<usize>();
-    let mut w = JsonWriter::with_capacity(2 + size_hint);
+    let mut w = JsonWriter::with_capacity(receipts_size_hint(parts.receipts));
     let mut spans = Vec::with_capacity(parts.receipts.len());
     let log_count = parts
         .receipts
@@ -274,7 +315,7 @@ fn all_uncles(
     hashes: &[B256],
     options: EncodeOptions,
 ) -> (Bytes, Vec<Span>) {
-    let mut w = JsonWriter::with_capacity(2 + block::SIZE_HINT * hashes.len());
+    let mut w = JsonWriter::with_capacity(uncles_size_hint(parts.raw));
     let mut spans = Vec::with_capacity(hashes.len());
     w.array(
         parts.raw.body.ommers.iter().zip(hashes),

@@ -348,7 +348,7 @@ fn built_blocks_equal_those_of_execution_apis() {
             imported.state.as_ref().unwrap().root(),
             made.header.state_root
         );
-        assert_eq!(imported.json.block(true), held[number].json.block(true));
+        assert_eq!(imported.json().block(true), held[number].json().block(true));
     }
     let early = build_block(importer.spec(), &held[34], template(35)).unwrap_err();
     assert!(

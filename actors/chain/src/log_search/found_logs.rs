@@ -128,7 +128,7 @@ impl FoundLogs {
                 };
                 // Postings and JSON are made from the same receipts, and the encoder checked that
                 // byte offsets fit in 32 bits.
-                let range = block.json.log_range(position as usize);
+                let range = block.json().log_range(position as usize);
                 debug_assert!(range.is_some(), "no JSON of log {position}");
                 let Some(Range { start, end }) = range else {
                     continue;
@@ -149,7 +149,7 @@ impl FoundLogs {
                 bytes += added.iter().map(|run| run.len()).sum::<usize>();
                 bytes += usize::from(is_removed) * added.len() * LOG_REMOVED.len();
                 blocks.push(RunsOfBlock {
-                    receipts: block.json.receipts(),
+                    receipts: block.json().receipts(),
                     end: runs.len(),
                     is_removed,
                 });

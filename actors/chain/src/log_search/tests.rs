@@ -111,8 +111,8 @@ fn scan(chain: &[Arc<Block>], logs: &[Vec<Vec<Log>>], filter: &LogFilter) -> (Ve
         let before = found.len();
         for (index, log) in logs.iter().flatten().enumerate() {
             if is_match(filter, log) {
-                let range = block.json.log_range(index).unwrap();
-                found.push(block.json.receipts()[range].to_vec());
+                let range = block.json().log_range(index).unwrap();
+                found.push(block.json().receipts()[range].to_vec());
             }
         }
         counts.push(found.len() - before);
@@ -342,8 +342,8 @@ fn large_runs_are_slices_and_small_ones_are_copied_together() {
     assert_eq!(parts(&filter(&[1], &[])).len(), 5);
     assert_eq!(parts(&filter(&[2], &[])).len(), 1);
     // Shared slices are not copies.
-    let receipts = chain[0].json.receipts();
-    let start = chain[0].json.log_range(0).unwrap().start;
+    let receipts = chain[0].json().receipts();
+    let start = chain[0].json().log_range(0).unwrap().start;
     assert_eq!(
         parts(&filter(&[1], &[]))[1].as_ptr(),
         receipts[start..].as_ptr()

@@ -3,7 +3,7 @@
 use alloy_consensus::{Eip658Value, Receipt as PlainReceipt, ReceiptWithBloom, TxReceipt};
 use alloy_eips::{Encodable2718, Typed2718};
 use alloy_primitives::{B256, Bloom, Log, keccak256};
-use alloy_rlp::{BufMut, Encodable, Header};
+use alloy_rlp::{BufMut, Decodable, EMPTY_LIST_CODE, Encodable, Error, Header};
 
 use super::TxType;
 use crate::remote::{
@@ -22,6 +22,9 @@ pub(crate) const QUANTITIES: &[&str] = &[
     "transactionIndex",
     "type",
 ];
+
+/// Most topics that a log may have (LOG4).
+pub(crate) const TOPICS_MAX: usize = 4;
 
 /// A receipt of any type, with its bloom; its status is a state root before Byzantium (EIP-658).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +105,31 @@ impl Receipt {
     /// Replaces the status with the state root after the transaction, as before Byzantium.
     pub(crate) const fn set_post_state(&mut self, root: B256) {
         self.plain.receipt.status = Eip658Value::PostState(root);
+    }
+
+    /// The receipt with this EIP-2718 encoding. Whether the bloom is that of the logs is not
+    /// checked: a receipts root covers both.
+    pub(crate) fn decode(mut encoded: &[u8]) -> alloy_rlp::Result<Self> {
+        let tx_type = match encoded.first() {
+            // A list: no type is that large.
+            None | Some(EMPTY_LIST_CODE..) => TxType::Legacy,
+            Some(&flag) => {
+                encoded = &encoded[1..];
+                TxType::try_from(flag).map_err(|_| Error::Custom("an unknown type"))?
+            }
+        };
+        let mut members = Header::decode_bytes(&mut encoded, true)?;
+        let plain = PlainReceipt::rlp_decode_fields_with_bloom(&mut members)?;
+        let mut own_members = Vec::new();
+        while !members.is_empty() && own_members.len() < tx_type.receipt_members().len() {
+            own_members.push(u64::decode(&mut members)?);
+        }
+        let has_topics = |log: &Log| log.topics().len() <= TOPICS_MAX;
+        if !encoded.is_empty() || !members.is_empty() || !plain.receipt.logs.iter().all(has_topics)
+        {
+            return Err(Error::UnexpectedLength);
+        }
+        Ok(Self::from_typed(tx_type, plain).with_own_members(own_members))
     }
 
     fn rlp_header(&self) -> Header {
@@ -191,7 +219,7 @@ pub(crate) fn read_own_members(
 #[cfg(test)]
 mod tests {
     use alloy_consensus::ReceiptEnvelope;
-    use alloy_primitives::Address;
+    use alloy_primitives::{Address, Bytes};
 
     use super::*;
 
@@ -218,6 +246,7 @@ mod tests {
             let expected = ReceiptEnvelope::from_typed(theirs, plain.clone());
             assert_eq!(receipt.encoded_2718(), expected.encoded_2718());
             assert_eq!(receipt.encode_2718_len(), expected.encode_2718_len());
+            assert_eq!(Receipt::decode(&receipt.encoded_2718()), Ok(receipt));
         }
     }
 
@@ -233,5 +262,33 @@ mod tests {
         // The type, the list's prefix of three bytes, and the same members.
         assert_eq!(rest[..plain.len() - 4], plain[4..]);
         assert_eq!(rest[plain.len() - 4..], [0x82, 1, 44, 1]);
+        // No type of Ethereum has any.
+        assert_eq!(Receipt::decode(&encoded), Err(Error::UnexpectedLength));
+    }
+
+    #[test]
+    fn what_is_no_receipt_is_refused() {
+        let log = Log::new_unchecked(Address::ZERO, vec![B256::ZERO; 5], Bytes::new());
+        let plain = PlainReceipt {
+            logs: vec![log],
+            ..PlainReceipt::default()
+        };
+        let five_topics = with_bloom(TxType::Legacy, plain).encoded_2718();
+        let receipt = with_bloom(TxType::Eip1559, PlainReceipt::default()).encoded_2718();
+        let [mut unknown, mut longer] = [receipt.clone(), receipt.clone()];
+        unknown[0] = 0x7f;
+        longer.push(0);
+        let cut = receipt[..receipt.len() - 1].to_vec();
+        for encoded in [
+            five_topics,
+            unknown,
+            longer,
+            cut,
+            Vec::new(),
+            vec![2],
+            vec![0x80],
+        ] {
+            assert!(Receipt::decode(&encoded).is_err(), "{encoded:?}");
+        }
     }
 }

@@ -10,11 +10,8 @@ use super::{
 };
 use crate::{
     block::{Receipt, with_bloom},
-    network::receipt::{read_own_members, read_type},
+    network::receipt::{TOPICS_MAX, read_own_members, read_type},
 };
-
-/// Most topics that a log may have (LOG4).
-const TOPICS_MAX: usize = 4;
 
 /// Reads a receipt and computes its bloom.
 pub(super) fn read(value: &Value<'_>) -> Result<Receipt, MemberError> {

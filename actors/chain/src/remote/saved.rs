@@ -2,19 +2,22 @@
 
 use std::{io, sync::Arc};
 
-use alloy_primitives::{B256, Bytes};
-use alloy_rlp::Decodable;
+use alloy_eips::Encodable2718;
+use alloy_primitives::{B256, Bytes, U256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 
-use super::{
-    BlockAnswers, RequestedBlock, StatedBlock, StatedReceipts, UpstreamFault, Verified, Verifier,
+use super::{UpstreamFault, Verifier};
+use crate::{
+    block::{Block, RawBlock, Receipt},
+    chain_file::BLOCK_TRANSACTIONS_MAX,
+    raw,
 };
-use crate::block::Block;
 
-/// The zstd level. Level 1 makes a sixth of the size in a few milliseconds, and others little less.
+/// The zstd level. Level 1 makes a third of the size in a few milliseconds, and others little less.
 const LEVEL: i32 = 1;
 
 /// Largest size of a saved block before compression, in bytes. Blocks of 100 million gas have less
-/// than half of it.
+/// than a tenth of it.
 const BYTES_MAX: usize = 128 << 20;
 
 /// Why a block cannot be restored.
@@ -28,19 +31,31 @@ pub enum RestoreError {
     Refuted(#[from] UpstreamFault),
 }
 
+/// What is saved of a block, as an RLP list of these members.
+#[derive(Debug, RlpDecodable, RlpEncodable)]
+struct Saved {
+    block: RawBlock,
+    /// Each in its EIP-2718 encoding.
+    receipts: Vec<Bytes>,
+    /// A list of one if it is known, or of none.
+    total_difficulty: Vec<U256>,
+}
+
 impl Block {
-    /// The block without its state, for [`Verifier::restore`]: zstd of an RLP list of byte strings,
-    /// which are its JSON, that of its receipts, and that of each ommer. `None` if it is too large.
+    /// The block without its state, for [`Verifier::restore`]: zstd of an RLP list of the block,
+    /// its receipts, and its total difficulty. `None` if it is too large.
     #[must_use]
     pub fn save(&self) -> Option<Vec<u8>> {
-        let json = &self.json;
-        let ommers = (0..json.uncle_count()).filter_map(|index| json.uncle(index));
-        let parts: Vec<Bytes> = [json.block(true), json.receipts()]
-            .into_iter()
-            .chain(ommers)
-            .map(Bytes::from)
-            .collect();
-        let list = alloy_rlp::encode(&parts);
+        let (block, receipts) = raw::read_back(self).ok()?;
+        let saved = Saved {
+            block,
+            receipts: receipts
+                .iter()
+                .map(|one| one.encoded_2718().into())
+                .collect(),
+            total_difficulty: self.total_difficulty.into_iter().collect(),
+        };
+        let list = alloy_rlp::encode(&saved);
         let fits = list.len() <= BYTES_MAX;
         fits.then(|| compress(&list).ok()).flatten()
     }
@@ -55,27 +70,29 @@ fn compress(plain: &[u8]) -> io::Result<Vec<u8>> {
 
 impl Verifier {
     /// The block with this hash from what [`Block::save`] made of it, verified as if an upstream
-    /// had stated it.
+    /// had stated it; its senders follow from it, and are recovered when they are needed.
     ///
     /// # Errors
     /// [`RestoreError`]: it is damaged, or it is another block.
     pub fn restore(&self, hash: B256, saved: &[u8]) -> Result<Arc<Block>, RestoreError> {
-        let malformed = |error: &dyn ToString| RestoreError::Malformed(error.to_string());
-        let list = zstd::bulk::decompress(saved, BYTES_MAX).map_err(|error| malformed(&error))?;
-        let parts = Vec::<Bytes>::decode(&mut &*list).map_err(|error| malformed(&error))?;
-        let [block, receipts, ommers @ ..] = &*parts else {
-            return Err(malformed(&"it has fewer than two parts"));
-        };
-        let ommers: Vec<&[u8]> = ommers.iter().map(|ommer| ommer.as_ref()).collect();
-        let answers = BlockAnswers {
-            block,
-            receipts,
-            ommers: &ommers,
-        };
-        let stated = StatedBlock::read(block)?;
-        let body = self.verify_body(RequestedBlock::Hash(hash), stated, &ommers)?;
-        let stated = StatedReceipts::read(receipts)?;
-        let Verified { block, .. } = self.verify_receipts(body, stated, &answers)?;
-        Ok(block)
+        let list = zstd::bulk::decompress(saved, BYTES_MAX)
+            .map_err(|error| RestoreError::Malformed(error.to_string()))?;
+        let (saved, receipts) =
+            decode(&list).map_err(|error| RestoreError::Malformed(error.to_string()))?;
+        let total_difficulty = saved.total_difficulty.first().copied();
+        Ok(self.verify_encoded(hash, saved.block, receipts, total_difficulty)?)
     }
+}
+
+fn decode(mut list: &[u8]) -> alloy_rlp::Result<(Saved, Vec<Receipt>)> {
+    let saved = Saved::decode(&mut list)?;
+    if !list.is_empty()
+        || saved.total_difficulty.len() > 1
+        || saved.block.body.transactions.len() > BLOCK_TRANSACTIONS_MAX
+    {
+        return Err(alloy_rlp::Error::UnexpectedLength);
+    }
+    let receipts = saved.receipts.iter().map(|one| Receipt::decode(one));
+    let receipts = receipts.collect::<Result<_, _>>()?;
+    Ok((saved, receipts))
 }

@@ -13,14 +13,15 @@ use super::{
     json::parse,
     object_kind::ObjectKind,
     reader::Reader,
+    without_senders::WithoutSenders,
 };
 use crate::{
-    block::{Block, BlockParts, RawBlock, Receipt},
+    block::{Block, BlockParts, Derived, LazyDerived, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
     import::block_from_parts,
     network::FeeRules,
     trie::{NodeStore, State},
-    verify::{self, VerifyError},
+    verify::{self, ReceiptsCommitment, VerifyError},
 };
 
 /// Verifies an upstream's answers about the blocks of one chain. The states of all verified blocks
@@ -158,7 +159,7 @@ impl Verifier {
             senders,
             total_difficulty,
         } = body;
-        check_outcome(&raw, &stated)?;
+        check_outcome(&raw, &stated.receipts, &stated.commitment)?;
         let parts = BlockParts {
             raw: &raw,
             hash,
@@ -168,18 +169,57 @@ impl Verifier {
             fees: self.fee_rules.fees(&raw.header),
             total_difficulty,
         };
-        let json = BlockJson::encode(&parts, self.options)?;
-        let ignored = self.compare_all(&json, answers)?;
-        // Genesis has no parent.
-        let parent = (raw.header.number > 0).then_some(raw.header.parent_hash);
-        let ancestors = parent.into_iter().collect();
-        let block = Block {
-            state: Some(State::hold(&self.store, raw.header.state_root)),
-            ..block_from_parts(&parts, json, ancestors, Vec::new())
-        };
+        let derived = Derived::new(&parts, self.options)?;
+        let ignored = self.compare_all(&derived.json, answers)?;
         Ok(Verified {
-            block: Arc::new(block),
+            block: self.block(&parts, derived.into()),
             ignored: ignored.into_names(),
+        })
+    }
+
+    /// The block with the hash, verified but for the senders of its transactions. They are
+    /// recovered when they are needed: see [`Block::json`].
+    ///
+    /// # Errors
+    /// An [`UpstreamFault`] for the first check that fails; nothing is held then.
+    pub(super) fn verify_encoded(
+        &self,
+        hash: B256,
+        raw: RawBlock,
+        receipts: Vec<Receipt>,
+        total_difficulty: Option<U256>,
+    ) -> Result<Arc<Block>, UpstreamFault> {
+        check_requested(
+            RequestedBlock::Hash(hash),
+            &raw.header,
+            raw.header.hash_slow(),
+        )?;
+        verify::check_roots(&raw)?;
+        verify::check_distinct(&raw.body.transactions)?;
+        verify::check_chain_ids(self.chain_id, &raw.body.transactions)?;
+        let commitment = ReceiptsCommitment::of(&receipts);
+        check_outcome(&raw, &receipts, &commitment)?;
+        let block = Arc::new(WithoutSenders {
+            chain_id: self.chain_id,
+            options: self.options,
+            hash,
+            fees: self.fee_rules.fees(&raw.header),
+            raw,
+            receipts,
+            total_difficulty,
+        });
+        Ok(self.block(&block.parts(&[]), Arc::clone(&block).derive_later()))
+    }
+
+    /// The block, with a state of which nothing is known yet.
+    fn block(&self, parts: &BlockParts<'_>, derived: LazyDerived) -> Arc<Block> {
+        let header = &parts.raw.header;
+        // Genesis has no parent.
+        let parent = (header.number > 0).then_some(header.parent_hash);
+        let ancestors = parent.into_iter().collect();
+        Arc::new(Block {
+            state: Some(State::hold(&self.store, header.state_root)),
+            ..block_from_parts(parts, derived, ancestors, Vec::new())
         })
     }
 
@@ -274,8 +314,12 @@ fn read_ommers(count: usize, ommers: &[&[u8]]) -> Result<Vec<Header>, UpstreamFa
 }
 
 /// Checks the receipts against the header: count, root, bloom, gas.
-fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), UpstreamFault> {
-    let (expected, found) = (raw.body.transactions.len(), stated.receipts.len());
+fn check_outcome(
+    raw: &RawBlock,
+    receipts: &[Receipt],
+    commitment: &ReceiptsCommitment,
+) -> Result<(), UpstreamFault> {
+    let (expected, found) = (raw.body.transactions.len(), receipts.len());
     if expected != found {
         return Err(UpstreamFault::Count {
             items: "receipts",
@@ -284,8 +328,8 @@ fn check_outcome(raw: &RawBlock, stated: &StatedReceipts) -> Result<(), Upstream
         });
     }
     let header = &raw.header;
-    stated.commitment.check(header)?;
-    check_gas(header, &stated.receipts).map_err(UpstreamFault::from)
+    commitment.check(header)?;
+    check_gas(header, receipts).map_err(UpstreamFault::from)
 }
 
 /// Checks the header's gas against the receipts'.

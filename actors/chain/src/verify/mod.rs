@@ -31,7 +31,7 @@ pub(crate) use header::{
 };
 pub(crate) use ommers::{OMMERS_MAX, check_ommers};
 pub(crate) use outcome::check_outcome;
-pub(crate) use senders::recover_senders;
+pub(crate) use senders::{check_chain_ids, recover_senders};
 
 #[cfg(all(test, feature = "all-tests"))]
 mod tests;

@@ -53,6 +53,18 @@ pub fn recover_senders_of(
     })
 }
 
+/// Checks that each transaction is for this chain, or for any.
+///
+/// # Errors
+/// One is for another chain (EIP-155).
+pub(crate) fn check_chain_ids(
+    chain_id: u64,
+    transactions: &[Transaction],
+) -> Result<(), VerifyError> {
+    let mut each = transactions.iter().enumerate();
+    each.try_for_each(|(index, one)| transaction::check_chain_id(chain_id, index, one))
+}
+
 /// Applies `recover` to each transaction on all cores; the results are in order. Signatures are
 /// most of the work of checking a block, and each is independent.
 fn on_all_cores(

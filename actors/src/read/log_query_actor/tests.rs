@@ -191,7 +191,7 @@ async fn several_conditions_are_charged_for_the_logs_they_may_check() {
     // The few logs of the chain, repeated.
     let blocks = chain.snapshot.range(0, chain.snapshot.head().number());
     let blocks: Vec<_> = blocks.iter().cycle().take(10_000).cloned().collect();
-    let logs: usize = blocks.iter().map(|block| block.json.log_count()).sum();
+    let logs: usize = blocks.iter().map(|block| block.json().log_count()).sum();
     let candidates = logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX);
     assert!(candidates > 0, "{logs} logs");
     let (address, topic) = (Address::ZERO, B256::ZERO);

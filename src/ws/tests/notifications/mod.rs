@@ -428,7 +428,7 @@ fn a_subscription_resumes_from_a_block_that_was_added_below() {
             .subscribe(kind.clone(), Some(since.hash), &snapshot)
             .unwrap();
         request.answered();
-        let logs = |block: &Arc<Block>| block.json.log_count();
+        let logs = |block: &Arc<Block>| block.json().log_count();
         let since_then = snapshot.range(since.number() + 1, u64::MAX);
         let expected = match kind {
             SubscriptionKind::NewHeads => 100,

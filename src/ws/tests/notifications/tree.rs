@@ -136,7 +136,7 @@ fn filter(rng: &mut Rng) -> LogFilter {
 }
 
 fn logs_of(block: &Block) -> Vec<Value> {
-    let receipts = block.json.receipts();
-    let log = |at| serde_json::from_slice(&receipts[block.json.log_range(at).unwrap()]).unwrap();
-    (0..block.json.log_count()).map(log).collect()
+    let receipts = block.json().receipts();
+    let log = |at| serde_json::from_slice(&receipts[block.json().log_range(at).unwrap()]).unwrap();
+    (0..block.json().log_count()).map(log).collect()
 }

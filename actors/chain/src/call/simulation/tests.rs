@@ -52,7 +52,7 @@ fn run(
 /// The block as a simulation would ask for it.
 fn asked(raw: &RawBlock, block: &Block) -> BlockCalls {
     let header = &raw.header;
-    let json: Value = serde_json::from_slice(&block.json.block(true)).unwrap();
+    let json: Value = serde_json::from_slice(&block.json().block(true)).unwrap();
     let senders = json["transactions"].as_array().unwrap();
     let senders = senders
         .iter()
@@ -113,7 +113,7 @@ fn validating(blocks: Vec<BlockCalls>) -> Simulation {
 
 /// Asserts that a simulated block has done what the real one has; its transactions are not signed.
 fn check_block(simulated: &Value, block: &Block) {
-    let real: Value = serde_json::from_slice(&block.json.block(false)).unwrap();
+    let real: Value = serde_json::from_slice(&block.json().block(false)).unwrap();
     for member in [
         "number",
         "timestamp",

@@ -73,7 +73,7 @@ fn index(value: &Value) -> usize {
 
 fn block(hash: &Value) -> &'static BlockJson {
     let hash: B256 = hash.as_str().unwrap().parse().unwrap();
-    &BLOCKS[&hash].json
+    BLOCKS[&hash].json()
 }
 
 /// Compares each answer of `methods` with the bytes that `ours` gives for it.
@@ -134,9 +134,9 @@ fn logs_match_geth() {
 #[test]
 fn uncles_have_the_size_of_an_empty_block() {
     let third = BLOCKS.values().find(|block| block.number() == 3).unwrap();
-    let uncle = parsed(&third.json.uncle(0).unwrap());
+    let uncle = parsed(&third.json().uncle(0).unwrap());
     let hash = "0xcab48fb1cd7699dde0792164545f50ed725d38080c929a7391a2f34647e68310";
     assert_eq!(uncle["hash"], hash);
     assert_eq!(uncle["size"], "0x20d");
-    assert_eq!(parsed(&third.json.block(false))["uncles"], json!([hash]));
+    assert_eq!(parsed(&third.json().block(false))["uncles"], json!([hash]));
 }

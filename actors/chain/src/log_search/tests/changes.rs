@@ -12,7 +12,7 @@ fn scan_changes(
     filter: &LogFilter,
 ) -> Vec<Vec<Value>> {
     let matches = changes.iter().zip(logs).map(|(change, logs)| {
-        let json = &change.block.json;
+        let json = change.block.json();
         let all = logs.iter().flatten().enumerate();
         let mut found: Vec<Value> = all
             .filter(|(_, log)| is_match(filter, log))

@@ -29,6 +29,6 @@ pub use envelope::{Transaction, TxType};
 pub use type_rules::SenderSource;
 
 pub(crate) use read::{ReadError, read};
-pub(crate) use sender::{sender, sender_by_rules};
+pub(crate) use sender::{check_chain_id, sender, sender_by_rules};
 pub(crate) use type_rules::Inclusion;
 pub(crate) use write::{QUANTITIES, size_hint, write};

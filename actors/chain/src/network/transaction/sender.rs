@@ -53,7 +53,9 @@ pub(crate) fn sender(
     })
 }
 
-fn check_chain_id(
+/// # Errors
+/// The transaction is for another chain (EIP-155).
+pub(crate) fn check_chain_id(
     expected: u64,
     index: usize,
     transaction: &Transaction,

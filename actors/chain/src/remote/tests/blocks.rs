@@ -269,7 +269,7 @@ fn another_chain_id_and_a_wrong_blob_gas_price_are_refused() {
     let chain = &EXECUTION_APIS;
     let other = verifier(1, FeeRules::of_chain(1));
     let with_chain_id = chain.blocks.iter().find(|block| {
-        let stated = parsed(&block.json.block(true));
+        let stated = parsed(&block.json().block(true));
         stated["transactions"][0]["chainId"].is_string()
     });
     let block = with_chain_id.unwrap();
@@ -305,10 +305,10 @@ fn another_chain_id_and_a_wrong_blob_gas_price_are_refused() {
 fn a_stated_block_gives_its_header_hash_and_ommers() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
-        let stated = StatedBlock::read(&block.json.block(true)).unwrap();
+        let stated = StatedBlock::read(&block.json().block(true)).unwrap();
         assert_eq!(
             (stated.header(), stated.hash(), stated.ommer_count()),
-            (&block.header, block.hash, block.json.uncle_count())
+            (&block.header, block.hash, block.json().uncle_count())
         );
         let ommers = Statement::of(block).ommers;
         let ommers: Vec<_> = ommers.iter().map(Vec::as_slice).collect();
@@ -319,7 +319,7 @@ fn a_stated_block_gives_its_header_hash_and_ommers() {
         assert_eq!(body.hash(), block.hash);
         assert_eq!(body.transaction_hashes(), *block.transaction_hashes);
     }
-    let block = &chain.blocks[9].json.block(true);
+    let block = &chain.blocks[9].json().block(true);
     let check = |name: &str, value: Value, reason: Option<&str>| {
         let mut stated = parsed(block);
         stated[name] = value;
@@ -347,7 +347,7 @@ fn a_stated_block_gives_its_header_hash_and_ommers() {
 fn receipts_are_read_without_their_block() {
     let chain = &EXECUTION_APIS;
     for block in &chain.blocks {
-        let stated = StatedReceipts::read(&block.json.receipts()).unwrap();
+        let stated = StatedReceipts::read(&block.json().receipts()).unwrap();
         assert_eq!(stated.receipts.len(), block.transaction_hashes.len());
         stated.commitment.check(&block.header).unwrap();
     }
@@ -367,7 +367,7 @@ fn receipts_are_read_without_their_block() {
         (json!("0x100"), "malformed_member"),
         (json!(null), "missing_member"),
     ] {
-        let mut stated = parsed(&block.json.receipts());
+        let mut stated = parsed(&block.json().receipts());
         stated[0]["type"] = kind;
         check(stated.to_string().as_bytes(), reason);
     }

@@ -436,10 +436,10 @@ fn every_lie_about_a_whole_answer_is_found() {
     let with_ommer = chain
         .blocks
         .iter()
-        .find(|block| block.json.uncle_count() > 0)
+        .find(|block| block.json().uncle_count() > 0)
         .unwrap();
     let has_both = |block: &&std::sync::Arc<Block>| {
-        block.json.uncle_count() > 0 && block.json.transaction_count() > 0
+        block.json().uncle_count() > 0 && block.json().transaction_count() > 0
     };
     let block = chain.blocks.iter().find(has_both).unwrap_or(with_ommer);
     let truth = Statement::of(block);
@@ -547,7 +547,7 @@ fn proofs() -> Vec<(std::sync::Arc<State>, Address, Vec<U256>)> {
     let state = DEV.blocks[10].state.clone().unwrap();
     let mut addresses = BTreeSet::from([Address::repeat_byte(0xee)]);
     for block in &DEV.blocks {
-        for receipt in parsed(&block.json.receipts()).as_array().unwrap() {
+        for receipt in parsed(&block.json().receipts()).as_array().unwrap() {
             addresses.insert(receipt["from"].as_str().unwrap().parse().unwrap());
             for log in receipt["logs"].as_array().unwrap() {
                 addresses.insert(log["address"].as_str().unwrap().parse().unwrap());

@@ -88,10 +88,11 @@ pub(super) struct Statement {
 impl Statement {
     /// The answers of an honest upstream.
     pub(super) fn of(block: &Block) -> Self {
-        let ommers = (0..block.json.uncle_count()).map(|index| block.json.uncle(index).unwrap());
+        let ommers =
+            (0..block.json().uncle_count()).map(|index| block.json().uncle(index).unwrap());
         Self {
-            block: block.json.block(true).to_vec(),
-            receipts: block.json.receipts().to_vec(),
+            block: block.json().block(true).to_vec(),
+            receipts: block.json().receipts().to_vec(),
             ommers: ommers.map(|ommer| ommer.to_vec()).collect(),
         }
     }
@@ -121,7 +122,7 @@ pub(super) fn served(block: &Block) -> [Vec<u8>; 4] {
     } = Statement::of(block);
     [
         full,
-        block.json.block(false).to_vec(),
+        block.json().block(false).to_vec(),
         receipts,
         ommers.concat(),
     ]

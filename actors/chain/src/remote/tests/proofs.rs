@@ -169,7 +169,7 @@ fn neighboring_blocks_share_unchanged_nodes() {
         .iter()
         .map(|state| State::hold(&store, state.root()))
         .collect();
-    let receipts = parsed(&DEV.blocks[1].json.receipts());
+    let receipts = parsed(&DEV.blocks[1].json().receipts());
     let of_log = |receipt: &serde_json::Value| receipt["logs"][0]["address"].as_str()?.parse().ok();
     let token: Address = receipts
         .as_array()

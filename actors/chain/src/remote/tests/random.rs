@@ -1,9 +1,9 @@
 //! Random blocks with valid signatures and roots: headers of every fork, every type of transaction,
 //! failed creations, ommers.
 
-use alloy_consensus::{SignableTransaction, Signed, proofs};
-use alloy_primitives::Signature;
-use proptest::prelude::*;
+use alloy_consensus::{SignableTransaction, Signed, TxLegacy, proofs};
+use alloy_primitives::{Signature, U256};
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::Value;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
         RequestedBlock,
         object_kind::{UNCOVERED, is_quantity},
     },
-    Statement, parsed, verifier,
+    Statement, parsed, served, verifier,
 };
 use crate::{
     block::{Receipt, Transaction},
@@ -129,6 +129,41 @@ fn check_quantities(name: &str, value: &Value) {
     }
 }
 
+/// A block is restored without its senders, and says so where one does not follow.
+#[test]
+fn a_block_without_senders_is_null() {
+    let mut runner = TestRunner::deterministic();
+    let has_transactions = |sample: &Sample| !sample.raw.body.transactions.is_empty();
+    let strategy = consistent_block().prop_filter("it has transactions", has_transactions);
+    let mut sample = strategy.new_tree(&mut runner).unwrap().current();
+    let verifier = verifier(CHAIN_ID, FeeRules::of_chain(CHAIN_ID));
+    let unsigned = TxLegacy::default().into_signed(Signature::new(U256::ZERO, U256::ZERO, false));
+    let (header, body) = (&mut sample.raw.header, &mut sample.raw.body);
+    body.transactions[0] = unsigned.into();
+    let blobs = body.transactions.iter();
+    let blobs = blobs.filter_map(alloy_consensus::Transaction::blob_gas_used);
+    header.blob_gas_used = header.blob_gas_used.map(|_| blobs.sum());
+    header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+    let Sample { raw, receipts, .. } = sample;
+    let restored = verifier.verify_encoded(raw.header.hash_slow(), raw, receipts, None);
+    let restored = restored.unwrap();
+    let error = restored.derive().unwrap_err().to_string();
+    assert!(error.contains("signature"), "{error}");
+    let json = restored.json();
+    let answers = [json.block(true), json.block(false), json.receipts()];
+    assert_eq!(answers, ["null", "null", "null"]);
+    let found = (
+        json.transaction(0),
+        json.receipt(0),
+        json.log_range(0),
+        json.uncle(0),
+    );
+    assert_eq!(found, (None, None, None, None));
+    assert_eq!((json.log_count(), json.uncle_count()), (0, 0));
+    assert!(restored.tip_samples().is_empty());
+    assert!(restored.save().is_none());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -157,10 +192,21 @@ proptest! {
             }
             let verified = statement.verify(&verifier, RequestedBlock::Hash(parts.hash));
             let verified = verified.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
-            prop_assert_eq!(&verified.block.json.block(true), &json.block(true));
-            prop_assert_eq!(&verified.block.json.block(false), &json.block(false));
-            prop_assert_eq!(&verified.block.json.receipts(), &json.receipts());
+            prop_assert_eq!(&verified.block.json().block(true), &json.block(true));
+            prop_assert_eq!(&verified.block.json().block(false), &json.block(false));
+            prop_assert_eq!(&verified.block.json().receipts(), &json.receipts());
             prop_assert!(verified.ignored.is_empty());
+            let saved = verified.block.save().unwrap();
+            let restored = verifier.restore(parts.hash, &saved).unwrap();
+            let most = restored.bytes();
+            prop_assert_eq!(served(&restored), served(&verified.block));
+            prop_assert_eq!(restored.derive().map_err(ToString::to_string), Ok(()));
+            prop_assert_eq!(&restored.header, &verified.block.header);
+            prop_assert_eq!(&restored.fees, &verified.block.fees);
+            prop_assert_eq!(restored.tip_samples(), verified.block.tip_samples());
+            prop_assert_eq!(restored.total_difficulty, verified.block.total_difficulty);
+            prop_assert_eq!(restored.bytes(), most);
+            prop_assert!(verified.block.bytes() <= most);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Blocks that are saved and restored.
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::B256;
+use alloy_rlp::{Header, PayloadView};
 use proptest::prelude::*;
 
 use super::{super::RestoreError, DEV, ExecutedChain, covered, served};
@@ -25,10 +26,35 @@ fn a_restored_block_is_served_as_the_saved_one() {
             assert_eq!(served(&restored), served(block), "{}", block.number());
             assert_eq!(restored.header, block.header);
             assert_eq!(restored.total_difficulty, block.total_difficulty);
-            ommers += block.json.uncle_count();
+            ommers += block.json().uncle_count();
         }
     }
     assert_eq!(ommers > 0, cfg!(feature = "all-tests"));
+}
+
+/// The encoded members of a saved block.
+fn members(saved: &[u8]) -> [Vec<u8>; 3] {
+    let plain = zstd::bulk::decompress(saved, 1 << 26).unwrap();
+    match Header::decode_raw(&mut &*plain).unwrap() {
+        PayloadView::List(members) => {
+            let members: Vec<_> = members.into_iter().map(<[u8]>::to_vec).collect();
+            members.try_into().unwrap()
+        }
+        PayloadView::String(_) => panic!("a saved block is a list"),
+    }
+}
+
+/// A list of these encoded members.
+fn list(members: &[&[u8]]) -> Vec<u8> {
+    let payload = members.concat();
+    let mut list = Vec::new();
+    let header = Header {
+        list: true,
+        payload_length: payload.len(),
+    };
+    header.encode(&mut list);
+    list.extend(payload);
+    list
 }
 
 #[test]
@@ -42,27 +68,35 @@ fn what_is_no_saved_block_is_refused() {
         RestoreError::Refuted(_)
     ));
     let compress = |plain: &[u8]| zstd::bulk::compress(plain, 1).unwrap();
-    let list = |parts: &[&[u8]]| {
-        let parts: Vec<Bytes> = parts
-            .iter()
-            .map(|part| Bytes::copy_from_slice(part))
-            .collect();
-        compress(&alloy_rlp::encode(parts))
-    };
-    let full = block.json.block(true);
+    let [one, another] = [block, other].map(|block| members(&block.save().unwrap()));
+    let saved_as = |members: &[&[u8]]| compress(&list(members));
+    let none: &[u8] = &list(&[]);
     for (what, damaged) in [
         ("nothing", Vec::new()),
         ("no zstd", vec![7; 100]),
         ("the first half", saved[..saved.len() / 2].to_vec()),
         ("no list", compress(b"nearhead")),
-        ("no receipts", list(&[&full])),
+        ("no receipts", saved_as(&[&one[0]])),
+        ("too few receipts", saved_as(&[&one[0], none, none])),
         (
             "receipts of another block",
-            list(&[&full, &other.json.receipts()]),
+            saved_as(&[&one[0], &another[1], &one[2]]),
         ),
         (
-            "an ommer too many",
-            list(&[&full, &block.json.receipts(), &full]),
+            "transactions of another block",
+            saved_as(&[&another[0], &one[1], &one[2]]),
+        ),
+        (
+            "two total difficulties",
+            saved_as(&[&one[0], &one[1], &list(&[&[1], &[2]])]),
+        ),
+        (
+            "a member too many",
+            saved_as(&[&one[0], &one[1], &one[2], none]),
+        ),
+        (
+            "bytes after the end",
+            compress(&[list(&[&one[0], &one[1], &one[2]]), vec![0]].concat()),
         ),
         // It would take 1 GiB of memory.
         ("zeros", compress(&vec![0; 1 << 30])),

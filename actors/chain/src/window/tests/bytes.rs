@@ -16,15 +16,15 @@ fn the_bytes_of_a_block_are_those_of_its_parts() {
     let [empty, full] = [block(0, &[]), block(0, &[1, 2, 3])].map(|it| it.child_of(&parent));
     for block in [&empty, &full] {
         let json = [
-            block.json.block(true),
-            block.json.block(false),
-            block.json.receipts(),
+            block.json().block(true),
+            block.json().block(false),
+            block.json().receipts(),
         ];
         let json: usize = json.iter().map(|json| json.len()).sum();
         assert!(block.bytes() > json + size_of::<Block>());
         assert!(block.bytes() < json + size_of::<Block>() + 4_096);
     }
-    let grown = full.json.bytes() - empty.json.bytes();
+    let grown = full.json().bytes() - empty.json().bytes();
     // Of each transaction, its hash, and its tip and gas.
     assert_eq!(full.bytes() - empty.bytes(), grown + 3 * (32 + 32));
     let large = large_block(&parent, 0, 100_000);
