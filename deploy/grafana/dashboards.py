@@ -66,6 +66,7 @@ SATURATION = [
         (f"sum by (reason) (rate(nearhead_strangers_evicted_total{{{OF}}}[$range]))", "evicted: {{reason}}"),
         (f"sum(rate(nearhead_key_guesses_throttled_total{{{OF}}}[$range]))", "guesses throttled"),
     ]),
+    ("Spans of traces: sent and lost", "short", [(f"sum by (instance, outcome) (rate(nearhead_trace_spans_total{{{OF}}}[$range]))", "{{instance}}: {{outcome}}")]),
     ("Defects", "short", [
         (f"increase(nearhead_panics_total{{{OF}}}[10m])", "{{instance}}: panics"),
         (f"sum by (instance) (increase(nearhead_requests_total{{{OF},outcome=\"internal\"}}[10m]))", "{{instance}}: internal errors"),

@@ -114,7 +114,9 @@ fn every_expression_yields_a_series() {
     let nodes = [
         "--source", "node", "--node", &url, "--node", &faulty, "--quorum", "1",
     ];
-    let server = Server::of(&mut serving(&[&nodes[..], &["--tenant-metrics"]].concat()));
+    // Nobody takes the spans either.
+    let more = ["--tenant-metrics", "--otlp-endpoint", &faulty];
+    let server = Server::of(&mut serving(&[&nodes[..], &more].concat()));
     let mut client = Connection::open(server.address, &format!("/v3/{KEY}"));
     client.result("eth_chainId", &json!([]));
     // A tenant's requests that fail.
