@@ -1,25 +1,31 @@
-//! How full the file system of the data folder is.
+//! How full the file system of the data folder is, and whether it answers.
 
 use std::{
     cell::Cell,
     path::{Path, PathBuf},
     rc::Rc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use actix_web::rt;
+use nearhead_actors::upstream::StateSource;
 use rustix::{fs::statvfs, io};
+use tokio::sync::oneshot;
 
-use crate::{connections::every, metrics::Metrics};
+use crate::{connections::every, metrics::Metrics, tenants::StoreState};
 
 /// How often it is looked at. A disk fills up in minutes.
-const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_secs(5);
 
 /// Watches the file system of a folder, from the thread that starts it, until it is dropped.
-#[derive(Debug)]
 pub(crate) struct DiskWatch {
     folder: PathBuf,
     metrics: Metrics,
+    /// The store of tenants, which is in the folder.
+    store: StoreState,
+    /// What has the saved window, if there is one in the folder.
+    state: Option<StateSource>,
     /// Whether an answer of the file system is awaited. One that hangs is not asked again.
     is_asked: Rc<Cell<bool>>,
 }
@@ -34,10 +40,17 @@ pub(crate) struct DiskUse {
 
 impl DiskWatch {
     /// Starts the watch.
-    pub(crate) fn start(folder: &Path, metrics: &Metrics) -> Rc<Self> {
+    pub(crate) fn start(
+        folder: &Path,
+        metrics: &Metrics,
+        store: &StoreState,
+        state: Option<&StateSource>,
+    ) -> Rc<Self> {
         let this = Rc::new(Self {
             folder: folder.to_owned(),
             metrics: metrics.clone(),
+            store: store.clone(),
+            state: state.cloned(),
             is_asked: Rc::default(),
         });
         every(PERIOD, Rc::downgrade(&this), Self::tick);
@@ -45,14 +58,30 @@ impl DiskWatch {
     }
 
     fn tick(&self) {
+        let now = Instant::now();
+        self.store.watch(now, &self.metrics);
+        if let Some(state) = &self.state {
+            state.saved().watch(now);
+        }
+        self.ask();
+    }
+
+    fn ask(&self) {
         if self.is_asked.replace(true) {
             return;
         }
         let (folder, metrics) = (self.folder.clone(), self.metrics.clone());
         let is_asked = Rc::clone(&self.is_asked);
+        let (answer, answered) = oneshot::channel();
+        // A thread that nobody joins: a file system of another machine may not answer, and the
+        // threads of this runtime are waited for at the end.
+        let asking = thread::Builder::new().name("disk-use".to_owned());
+        let asked = asking.spawn(move || answer.send(disk_use(&folder)));
+        if let Err(error) = asked {
+            tracing::warn!(%error, "the data folder's disk is not looked at");
+        }
         rt::spawn(async move {
-            // Not on this thread: a file system of another machine may not answer.
-            match rt::task::spawn_blocking(move || disk_use(&folder)).await {
+            match answered.await {
                 Ok(Ok(DiskUse { free, size })) => metrics.disk(free, size),
                 Ok(Err(error)) => tracing::warn!(%error, "the data folder's disk has no figures"),
                 Err(error) => tracing::error!(%error, "the data folder's disk was not looked at"),

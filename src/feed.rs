@@ -404,7 +404,7 @@ mod tests {
 
     /// A pipe that nobody reads stands for a disk that hangs.
     #[test]
-    fn a_disk_that_hangs_holds_up_no_event() {
+    fn a_disk_that_hangs_holds_up_neither_events_nor_the_end() {
         let name = format!("nearhead-feed-hangs-{}", std::process::id());
         let root = std::env::temp_dir().join(name);
         let folder = DataFolder::open(&root, 1, B256::ZERO).unwrap();
@@ -429,9 +429,9 @@ mod tests {
                 .unwrap();
         }
         drop(sender);
+        assert_eq!(handling.join().unwrap(), None);
         // The disk goes on. A pipe cannot be synced, which is logged and ends nothing.
         let disk = std::fs::File::options().read(true).write(true).open(&pipe);
-        assert_eq!(handling.join().unwrap(), None);
         drop(disk.unwrap());
         let _ = std::fs::remove_dir_all(root);
     }

@@ -10,6 +10,10 @@ use std::{
 use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 
+mod in_time;
+
+pub use in_time::{OPEN_MAX, in_time};
+
 /// Shortest time between two writes. A chain may finalize a block every second, and after a crash
 /// an older finalized block protects as well.
 const WRITE_INTERVAL: Duration = Duration::from_secs(10);
@@ -203,8 +207,12 @@ impl DataRoot {
             return false;
         };
         let path = root.join(folder_name(chain_id, genesis));
-        let content = read(&path.join(FINALIZED), chain_id, genesis);
-        path.is_dir() && !matches!(content, Err(DataFolderError::OtherChain { .. }))
+        let looked = in_time(OPEN_MAX, move || {
+            let content = read(&path.join(FINALIZED), chain_id, genesis);
+            path.is_dir() && !matches!(content, Err(DataFolderError::OtherChain { .. }))
+        });
+        // A disk that hangs does not show that there is one.
+        looked.unwrap_or(false)
     }
 
     /// Opens the folder of a chain; `None` if all is kept in memory.
@@ -229,7 +237,11 @@ impl DataRoot {
             }
             Self::Auto(Some(root)) | Self::Given(root) => root,
         };
-        match DataFolder::open(root, chain_id, genesis) {
+        let folder = root.clone();
+        let opened = in_time(OPEN_MAX, move || {
+            DataFolder::open(&folder, chain_id, genesis)
+        });
+        match opened.unwrap_or_else(|error| Err(unusable(root, error))) {
             Err(error @ DataFolderError::Unusable { .. }) if matches!(self, Self::Auto(_)) => {
                 tracing::warn!(%error, "all is kept in memory");
                 Ok(None)

@@ -1,6 +1,6 @@
 //! What the worker of the admin listener serves with, besides the state of the server.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use actix::{Addr, Handler};
 use actix_web::{http::header::HeaderName, rt, web};
@@ -10,21 +10,26 @@ use nearhead_tenants::{
     secret::SecretDigest,
 };
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{api::ApiError, login_throttle::LoginThrottle, usage_reads::UsageReads};
 use crate::{
     access::LocalOnly,
     connections::OwnConnections,
     limits::VERIFICATIONS_MAX,
-    tenants::{Administer, TenantsActor},
+    tenants::{Administer, StoreState, TenantsActor},
     tls::OwnClient,
 };
+
+/// Longest wait for the store. The largest operations take a second, and many may wait for their
+/// turn; a disk that hangs answers none.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What administration needs; cloning shares it.
 #[derive(Clone)]
 pub struct AdminState {
     pub(super) tenants: Addr<TenantsActor>,
+    store: StoreState,
     pub(super) local_only: LocalOnly,
     /// Where the public listener is.
     pub(super) public: SocketAddr,
@@ -50,6 +55,8 @@ pub struct AdminState {
 pub(crate) struct AdminSetup {
     /// Does what administrators ask for.
     pub(crate) tenants: Addr<TenantsActor>,
+    /// Whether it can.
+    pub(crate) store: StoreState,
     /// Checks every request.
     pub(crate) local_only: LocalOnly,
     /// Where the public listener is to be.
@@ -72,6 +79,7 @@ impl AdminState {
         let proxy_header = header.and_then(|name| name.parse().ok());
         Self {
             tenants: setup.tenants,
+            store: setup.store,
             local_only: setup.local_only,
             public: setup.public,
             own: OwnConnections::default(),
@@ -156,7 +164,12 @@ impl AdminState {
             operation,
             by: requester,
         };
-        let answer = self.tenants.send(administer).await;
+        // It would wait for as long as the disk hangs.
+        if self.store.hangs() {
+            return Err(ApiError::STORE_HANGS);
+        }
+        let answer = timeout(ANSWERED_WITHIN, self.tenants.send(administer)).await;
+        let answer = answer.map_err(|_| ApiError::STORE_HANGS)?;
         let answer = answer.map_err(|_| ApiError::STOPPING)?;
         answer.map_err(|error| ApiError::of_operation(&error))
     }

@@ -207,7 +207,10 @@ impl AdminWorker {
         let from = client_address(&self.server, request);
         let now = SystemTime::now().into();
         let nobody = Requester::new(Identity::nobody(), from, now);
-        let visitor = Visitor::identify(admin, headers, hop, nobody).await;
+        let visitor = match Visitor::identify(admin, headers, hop, nobody).await {
+            Ok(visitor) => visitor,
+            Err(error) => return refuse(&error),
+        };
         if let Some(connection) = visitor.as_ref().and(connection_of(request)) {
             connection.accepted();
         }

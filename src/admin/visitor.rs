@@ -1,6 +1,9 @@
 //! Who sends a request.
 
-use actix_web::http::header::{self, HeaderMap};
+use actix_web::http::{
+    StatusCode,
+    header::{self, HeaderMap},
+};
 use nearhead_tenants::{
     account::Role,
     administration::{Authenticate, AuthenticateNamed, Credential, Identity, Requester},
@@ -9,7 +12,7 @@ use nearhead_tenants::{
     secret::SecretDigest,
 };
 
-use super::{admin_state::AdminState, cookie};
+use super::{admin_state::AdminState, api::ApiError, cookie};
 
 /// Someone who has logged in, or a program with an API token.
 #[derive(Clone, Debug)]
@@ -52,13 +55,19 @@ impl Visitor {
 
     /// Identifies the sender of a request with these headers, which came this way. Only what is
     /// looked at first counts: a wrong API token is not made good by a cookie.
+    ///
+    /// # Errors
+    /// Nothing can say now who the sender is: the store does not answer, or the service is stopping.
     pub(super) async fn identify(
         state: &AdminState,
         headers: &HeaderMap,
         hop: Hop,
         nobody: Requester,
-    ) -> Option<Self> {
-        let (identity, proof) = match presented(state, headers, hop)? {
+    ) -> Result<Option<Self>, ApiError> {
+        let Some(presented) = presented(state, headers, hop) else {
+            return Ok(None);
+        };
+        let (identity, proof) = match presented {
             Presented::Name(name) => {
                 let named = AuthenticateNamed { name };
                 (state.run(named, nobody).await, Proof::Proxy)
@@ -72,9 +81,11 @@ impl Visitor {
                 (state.run(cookie, nobody).await, Proof::Login(digest))
             }
         };
-        // This fails if the service is stopping.
-        let identity = identity.ok().flatten()?;
-        Some(Self { identity, proof })
+        match identity {
+            Ok(identity) => Ok(identity.map(|identity| Self { identity, proof })),
+            Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 }
 

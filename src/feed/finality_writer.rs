@@ -1,19 +1,29 @@
 //! Writes the newest finalized block on a thread of its own: a disk that is slow, or hangs, holds
 //! up neither the source nor the events of its upstreams.
 
-use std::{io, thread, time::Instant};
+use std::{
+    convert::Infallible,
+    io, thread,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::B256;
-use crossbeam::channel::{self, Receiver, Sender};
+use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender};
 use nearhead_actors::data_folder::DataFolder;
 
-/// A folder, and the thread that writes to it. Dropping it waits until the newest block is written.
+/// Longest wait for the last write when the process ends: some hundred bytes. Before it is that of
+/// the window, and both have to end within the ten seconds after the grace period.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(2);
+
+/// A folder, and the thread that writes to it. Dropping it waits until the newest block is written,
+/// unless the disk hangs.
 pub(super) struct FinalityWriter {
     /// The block to write next; `None` once this is being dropped.
     next: Option<Sender<(u64, B256)>>,
     /// The same channel, to take out a block when a newer one comes.
     waiting: Receiver<(u64, B256)>,
-    thread: Option<thread::JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<Infallible>,
 }
 
 impl FinalityWriter {
@@ -21,14 +31,18 @@ impl FinalityWriter {
     /// The system has no thread left.
     pub(super) fn start(data: DataFolder) -> io::Result<Self> {
         let (next, waiting) = channel::bounded(1);
+        let (end, ended) = channel::bounded(0);
         let blocks = waiting.clone();
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name("finality".to_owned())
-            .spawn(move || write_all(data, blocks))?;
+            .spawn(move || {
+                write_all(data, blocks);
+                drop(end);
+            })?;
         Ok(Self {
             next: Some(next),
             waiting,
-            thread: Some(thread),
+            ended,
         })
     }
 
@@ -45,9 +59,8 @@ impl FinalityWriter {
 impl Drop for FinalityWriter {
     fn drop(&mut self) {
         self.next = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread is on stderr.
-            let _ = thread.join();
+        if self.ended.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the disk is too slow for the last finalized block");
         }
     }
 }

@@ -239,13 +239,14 @@ impl Parts {
         let last = Instant::now() + for_sessions;
         serving.shutdown.end_sessions(last.into_std());
         serving.servers.stop(graceful).await;
+        let tenants_stop = serving.tenants.begin_stop();
         feed.stop();
         // The tracker may have ended already, which would be the reason for the stop.
         tokio::select! {
             _ = tracker.send(StopHead) => {}
             () = tracker_end.wait() => {}
         }
-        serving.tenants.stop().await;
+        serving.tenants.stop(tenants_stop).await;
         arbiter.stop();
         if let Some(Stop { done, .. }) = stop {
             let _ = done.send(());
@@ -307,7 +308,9 @@ impl Serving {
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
         let folder = tenants.data.as_deref();
-        let disk = folder.map(|folder| DiskWatch::start(folder, &state.metrics));
+        let saved = state.reads.state.as_ref();
+        let disk =
+            folder.map(|folder| DiskWatch::start(folder, &state.metrics, &tenants.store, saved));
         let shutdown = Arc::clone(&state.readiness.shutdown);
         let admin_state = tenants.admin_state(config);
         // Both states are dropped at the end: then only the workers share them.

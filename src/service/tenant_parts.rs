@@ -1,15 +1,24 @@
 //! What administers the tenants of a service: their store, the keys in force, the first account.
 
-use std::{num::NonZeroU32, path::PathBuf, time::SystemTime};
+use std::{
+    num::NonZeroU32,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
-use actix::{Addr, Arbiter};
-use nearhead_actors::{head::Head, upstream::FollowedChain};
+use actix::{Addr, Arbiter, prelude::Request};
+use nearhead_actors::{
+    data_folder::{OPEN_MAX, in_time},
+    head::Head,
+    upstream::FollowedChain,
+};
 use nearhead_tenants::{
     administration::{HasAccounts, Identity, Requester},
     limits::{Quota, Rate},
     name::InvalidName,
     usage::Labels,
 };
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::start_error::StartError;
 use crate::{
@@ -23,6 +32,10 @@ use crate::{
         TenantsSetup,
     },
 };
+
+/// Longest wait for the last usage to be written and the store to be closed, beside the last write
+/// of the window: the process has ten seconds after its grace period for all.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(6);
 
 /// The tenants' actor, and what other parts need of it.
 pub(super) struct TenantParts {
@@ -89,6 +102,7 @@ impl TenantParts {
     pub(super) fn admin_state(&self, config: &Config) -> AdminState {
         AdminState::new(AdminSetup {
             tenants: self.actor.clone(),
+            store: self.store.clone(),
             local_only: LocalOnly::new(&config.allowed_hosts),
             public: config.listen,
             public_url: config.public_url.clone(),
@@ -98,15 +112,33 @@ impl TenantParts {
         })
     }
 
-    /// Writes the usage that is not written yet, ends the actor, and closes the store, which leaves
-    /// all that it has in its two files.
-    pub(super) async fn stop(self) {
-        // This fails if the actor has ended by itself.
-        let _ = self.actor.send(StopTenants).await;
-        self.arbiter.stop();
-        // The store is dropped with the actor. This fails if the thread panicked, which was shown.
-        let _ = self.arbiter.join();
+    /// Writes the usage that is not written yet, and ends the actor.
+    pub(super) fn begin_stop(&self) -> TenantsStop {
+        TenantsStop {
+            written: self.actor.send(StopTenants),
+            ends: Instant::now() + LAST_WRITE_MAX,
+        }
     }
+
+    /// Closes the store, which leaves all that it has in its two files, unless the disk hangs.
+    pub(super) async fn stop(self, TenantsStop { written, ends }: TenantsStop) {
+        // This fails if the actor has ended by itself.
+        let is_written = timeout_at(ends, written).await.is_ok();
+        self.arbiter.stop();
+        let left = ends.saturating_duration_since(Instant::now());
+        // The store is dropped with the actor. This fails if the thread panicked, which was shown.
+        let arbiter = self.arbiter;
+        if !is_written || in_time(left, move || arbiter.join()).is_err() {
+            tracing::warn!("the disk is too slow for the last usage");
+        }
+    }
+}
+
+/// The end of the tenants' actor, which has begun.
+pub(super) struct TenantsStop {
+    written: Request<TenantsActor, StopTenants>,
+    /// When it is waited for no more.
+    ends: Instant,
 }
 
 /// Whether somebody can administer, so that nobody has to be let in without a password.
@@ -116,7 +148,11 @@ async fn has_accounts(tenants: &Addr<TenantsActor>) -> bool {
         operation: HasAccounts,
         by: nobody,
     };
-    !matches!(tenants.send(ask).await, Ok(Ok(false)))
+    // A disk that hangs does not answer.
+    !matches!(
+        timeout(OPEN_MAX, tenants.send(ask)).await,
+        Ok(Ok(Ok(false)))
+    )
 }
 
 /// What every tenant may do, unless its own limits say otherwise.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nearhead_actors::{
-    data_folder::{DataFolder, DataFolderError, DataRoot},
+    data_folder::{DataFolder, DataFolderError, DataRoot, OPEN_MAX, in_time},
     head::Head,
     upstream::FollowedChain,
 };
@@ -75,8 +75,16 @@ pub(crate) fn open(
 impl OpenedStore {
     /// The store in a folder that this process holds.
     pub(super) fn of_folder(path: &Path) -> Result<Self, StoreError> {
+        let folder = path.to_owned();
+        let store = in_time(OPEN_MAX, move || SqliteStore::open(&folder));
+        let store = store.unwrap_or_else(|error| {
+            Err(StoreError::Unusable {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })
+        })?;
         Ok(Self {
-            store: Box::new(SqliteStore::open(path)?),
+            store: Box::new(store),
             path: Some(path.to_owned()),
             folder: None,
         })

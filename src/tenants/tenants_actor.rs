@@ -6,7 +6,7 @@ use std::{
 };
 
 use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler, Response};
-use nearhead_actors::data_folder::DataFolder;
+use nearhead_actors::data_folder::{DataFolder, OPEN_MAX, in_time};
 use nearhead_tenants::{
     UnixMillis,
     administration::{AdminError, Administration, AdministrationSetup, Operation},
@@ -90,7 +90,12 @@ impl TenantsActor {
         arbiter: &ArbiterHandle,
     ) -> Result<(Access, Addr<Self>), StoreError> {
         let TenantsSetup {
-            opened: OpenedStore { store, folder, .. },
+            opened:
+                OpenedStore {
+                    store,
+                    path,
+                    folder,
+                },
             configured,
             methods,
             limits,
@@ -100,12 +105,23 @@ impl TenantsActor {
             tenant_metrics,
         } = setup;
         let now = SystemTime::now().into();
-        let mut administration = Administration::open(AdministrationSetup {
+        let setup = AdministrationSetup {
             store,
             configured: configured.iter().map(ConfiguredKey::entry).collect(),
             methods,
+        };
+        let read = move || {
+            let mut administration = Administration::open(setup)?;
+            let used_today = administration.used_today(now)?;
+            Ok((administration, used_today))
+        };
+        let read = in_time(OPEN_MAX, read);
+        let (administration, used_today) = read.unwrap_or_else(|error| {
+            Err(StoreError::Unusable {
+                path: path.unwrap_or_default(),
+                reason: error.to_string(),
+            })
         })?;
-        let used_today = administration.used_today(now)?;
         let configured: ConfiguredKeys = configured.into_iter().collect();
         let access = Access::new(AccessSource {
             directory: administration.directory(),
@@ -136,11 +152,13 @@ impl TenantsActor {
         let Administer { operation, by } = request;
         let now = UnixMillis::from(SystemTime::now());
         let is_old = now < self.usage_written || now >= self.usage_written.after(USAGE_AGE);
+        let work = self.state.begin_work();
         if O::READS_USAGE && is_old {
             self.write_usage(true);
         }
         let answer = operation.run(&mut self.administration, &by);
         self.put_in_force();
+        drop(work);
         self.show_state();
         answer
     }
@@ -181,6 +199,7 @@ impl TenantsActor {
             return;
         }
         self.usage_written = now;
+        let work = self.state.begin_work();
         let administration = RefCell::new(&mut self.administration);
         // What it does not write stays for the next time, and the failure is shown.
         let _ = self.usage.flush(
@@ -188,16 +207,19 @@ impl TenantsActor {
             |key| administration.borrow().owner_of(key),
             |cells| administration.borrow_mut().add_usage(cells),
         );
+        drop(work);
         self.show_state();
     }
 
     fn expire(&mut self, ctx: &mut Context<Self>) {
+        let work = self.state.begin_work();
         let expired = self.administration.expire(SystemTime::now().into());
         if let Ok(true) = expired {
             ctx.run_later(EXPIRY_PAUSE, |this, ctx| this.expire(ctx));
         }
         // Keys that were removed take no more room.
         self.put_in_force();
+        drop(work);
         self.show_state();
     }
 
@@ -211,32 +233,19 @@ impl TenantsActor {
     /// Reads a part of it, and later the next one. Others have as much time in between.
     fn read_recent_part(&mut self, ctx: &mut Context<Self>) {
         let (begun, now) = (Instant::now(), SystemTime::now().into());
+        let work = self.state.begin_work();
         self.reads_recent_use = matches!(self.administration.read_recent_use(now), Ok(true));
+        drop(work);
         if self.reads_recent_use {
             ctx.run_later(begun.elapsed(), |this, ctx| this.read_recent_part(ctx));
         }
         self.show_state();
     }
 
-    /// Shows whether the store works, and logs it when that changes. The service goes on with what
-    /// it knows.
+    /// Shows whether the store works.
     fn show_state(&self) {
         let failure = self.administration.failure().map(StoreError::to_string);
-        let shown = self.state.failure();
-        if failure.as_ref() == shown.as_deref() {
-            return;
-        }
-        match &failure {
-            Some(error) => tracing::error!(
-                %error,
-                "the store of tenants fails: the service goes on with what it knows"
-            ),
-            None => tracing::info!("the store of tenants works again"),
-        }
-        self.metrics
-            .tenant_store_failing
-            .set(i64::from(failure.is_some()));
-        self.state.set(failure);
+        self.state.show(failure, &self.metrics);
     }
 }
 
@@ -288,9 +297,11 @@ impl Handler<ReplaceConfigured> for TenantsActor {
         let now = SystemTime::now().into();
         let entries = keys.iter().map(ConfiguredKey::entry).collect();
         self.configured = keys.into_iter().collect();
+        let work = self.state.begin_work();
         // The keys are replaced even if that is not in the audit; the failure is shown.
         let _ = self.administration.replace_configured(entries, now);
         self.put_in_force();
+        drop(work);
         self.show_state();
     }
 }

@@ -1,13 +1,18 @@
-use std::{path::Path, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use alloy_primitives::B256;
+use crossbeam::channel;
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
-    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, file::SavedFile,
+    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, SavedWriter, file::SavedFile,
     writer::WriterSetup,
 };
 use crate::head::Head;
+
+/// Longest wait for the file to be opened: a disk that is slow reads a log of 128 MB. To fetch the
+/// window takes longer, and a start over a disk that hangs has 20 s for both.
+const OPEN_MAX: Duration = Duration::from_secs(5);
 
 /// What a process takes over from an earlier one.
 #[derive(Clone, Debug, Default)]
@@ -23,37 +28,71 @@ pub(crate) struct Restored {
 }
 
 /// What the file is opened for.
-pub(crate) struct SavedSetup<'a> {
+#[derive(Clone)]
+pub(crate) struct SavedSetup {
     /// The folder of the chain.
-    pub(crate) folder: &'a Path,
+    pub(crate) folder: PathBuf,
     /// The chain's genesis: no other block 0 is restored.
     pub(crate) genesis: B256,
-    pub(crate) verifier: &'a Arc<Verifier>,
+    pub(crate) verifier: Arc<Verifier>,
     /// The held state, which records its changes.
-    pub(crate) store: &'a Arc<NodeStore>,
-    pub(crate) head: &'a Head,
+    pub(crate) store: Arc<NodeStore>,
+    pub(crate) head: Head,
     /// Most bytes of the file for trie nodes and codes.
     pub(crate) items_bytes_max: u64,
 }
 
 impl Restored {
-    /// Opens the file and begins to verify its blocks. Without a file that can be used, nothing is
-    /// restored; the writer tries again.
-    pub(crate) fn open(setup: &SavedSetup<'_>) -> (Self, WriterSetup) {
-        match Self::read(setup) {
+    /// Opens the file, on the thread that will write it, and begins to verify its blocks. Without a
+    /// file that can be used, or if the disk hangs, nothing is restored; the writer goes on.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(setup: SavedSetup) -> io::Result<(Self, SavedWriter)> {
+        // Both are for the rest of the process, whichever of them it begins with.
+        let nothing = Self::default();
+        let instead = nothing.clone();
+        // Nothing waits in it: what is restored is taken, or dropped.
+        let (hand_over, opened) = channel::bounded(0);
+        let writer = SavedWriter::start(move || {
+            let (restored, writer) = Self::open(&setup, &instead);
+            match hand_over.send(restored) {
+                Ok(()) => writer,
+                Err(_) => WriterSetup {
+                    merged: instead.merged,
+                    blocks: None,
+                    ..writer
+                },
+            }
+        })?;
+        let restored = opened.recv_timeout(OPEN_MAX).unwrap_or_else(|_| {
+            tracing::warn!("the disk does not give the saved window in time: nodes are asked");
+            nothing
+        });
+        Ok((restored, writer))
+    }
+
+    /// Opens the file, and begins to verify its blocks. What can be used of it is counted as
+    /// `nothing` counts.
+    pub(super) fn open(setup: &SavedSetup, nothing: &Self) -> (Self, WriterSetup) {
+        let status = &nothing.status;
+        match Self::read(setup, status) {
             Ok(restored) => restored,
             Err(error) => {
                 let folder = setup.folder.display();
                 tracing::warn!(%folder, %error, "no saved window is restored: nodes are asked");
-                let restored = Self::default();
+                let restored = nothing.clone();
                 let writer = restored.writer(setup, None);
                 (restored, writer)
             }
         }
     }
 
-    fn read(setup: &SavedSetup<'_>) -> Result<(Self, WriterSetup), FileError> {
-        let opened = SavedFile::open(setup.folder).and_then(|file| {
+    fn read(
+        setup: &SavedSetup,
+        status: &Arc<SavedStatus>,
+    ) -> Result<(Self, WriterSetup), FileError> {
+        let opened = SavedFile::open(&setup.folder).and_then(|file| {
             let (rows, merged) = (file.blocks()?, file.merged()?);
             let has_items = file.has_items()?;
             Ok((file, rows, merged, has_items))
@@ -62,12 +101,11 @@ impl Restored {
             Err(FileError::Unusable(reason)) => {
                 let folder = setup.folder.display();
                 tracing::warn!(%folder, reason, "the saved window cannot be used: it is replaced");
-                let file = SavedFile::replace(setup.folder)?;
+                let file = SavedFile::replace(&setup.folder)?;
                 (file, Vec::new(), Vec::new(), false)
             }
             opened => opened?,
         };
-        let status = Arc::<SavedStatus>::default();
         let found = rows.iter().map(|row| (row.hash, row.number));
         let found: Vec<_> = found
             .filter(|(hash, number)| *number > 0 || *hash == setup.genesis)
@@ -80,33 +118,33 @@ impl Restored {
         let items = match has_items {
             true => Some(Arc::new(SavedItems::start(
                 file.reader()?,
-                Arc::clone(&status),
+                Arc::clone(status),
             )?)),
             false => None,
         };
         let blocks = SavedBlocks::start(
             found,
             file.reader()?,
-            Arc::clone(setup.verifier),
-            Arc::clone(&status),
+            Arc::clone(&setup.verifier),
+            Arc::clone(status),
         )?;
         let restored = Self {
             blocks: Some(blocks),
             items,
             merged: Arc::new(MergedBlocks::restored(merged)),
-            status,
+            status: Arc::clone(status),
         };
         let mut writer = restored.writer(setup, Some(file));
         writer.written = rows;
         Ok((restored, writer))
     }
 
-    fn writer(&self, setup: &SavedSetup<'_>, file: Option<SavedFile>) -> WriterSetup {
+    fn writer(&self, setup: &SavedSetup, file: Option<SavedFile>) -> WriterSetup {
         WriterSetup {
             file,
-            folder: setup.folder.to_owned(),
+            folder: setup.folder.clone(),
             head: setup.head.clone(),
-            store: Arc::clone(setup.store),
+            store: Arc::clone(&setup.store),
             merged: Arc::clone(&self.merged),
             blocks: self.blocks.clone(),
             status: Arc::clone(&self.status),

@@ -1,6 +1,15 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
 
 use super::FileError;
+
+/// A write that takes longer than this counts as failed: its disk hangs. Parts of a write that the
+/// disk answers take a second at most.
+const STALLED: Duration = Duration::from_secs(10);
 
 /// What became of the file: what was restored from it and written to it since the start, and
 /// whether it has to be replaced.
@@ -11,6 +20,16 @@ pub struct SavedStatus {
     writes: [AtomicU64; 2],
     bytes: AtomicU64,
     is_unusable: AtomicBool,
+    write: Mutex<Write>,
+}
+
+/// The write that is in progress.
+#[derive(Debug, Default)]
+struct Write {
+    /// `None` if there is none.
+    began: Option<Instant>,
+    /// Whether it was reported that the disk hangs.
+    is_reported: bool,
 }
 
 impl SavedStatus {
@@ -36,6 +55,33 @@ impl SavedStatus {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether the disk hangs, and counts and reports it: the thread that writes cannot. It is
+    /// to be called every few seconds.
+    pub fn watch(&self, now: Instant) {
+        let mut write = self.write.lock();
+        let took = write.began.map(|at| now.saturating_duration_since(at));
+        if took.is_none_or(|took| took < STALLED) {
+            return;
+        }
+        self.count_write(false);
+        if !std::mem::replace(&mut write.is_reported, true) {
+            tracing::warn!("the window cannot be saved: the disk does not answer");
+        }
+    }
+
+    /// Notes that a part of a write begins.
+    pub(super) fn begin_write(&self) {
+        self.write.lock().began = Some(Instant::now());
+    }
+
+    /// Notes that it has ended.
+    pub(super) fn end_write(&self) {
+        let was_reported = std::mem::take(&mut *self.write.lock()).is_reported;
+        if was_reported {
+            tracing::info!("the disk of the saved window answers again");
+        }
     }
 
     pub(super) fn count_block(&self, is_restored: bool) {
@@ -85,4 +131,26 @@ fn labelled(
         (first, succeeded.load(Ordering::Relaxed)),
         (second, failed.load(Ordering::Relaxed)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_hangs_counts_as_failed() {
+        let status = SavedStatus::default();
+        let soon = Instant::now() + STALLED;
+        status.watch(soon);
+        status.begin_write();
+        status.watch(Instant::now());
+        assert_eq!(status.writes()[1], ("failed", 0));
+        let late = Instant::now() + STALLED;
+        status.watch(late);
+        status.watch(late);
+        assert_eq!(status.writes()[1], ("failed", 2));
+        status.end_write();
+        status.watch(late + STALLED);
+        assert_eq!(status.writes()[1], ("failed", 2));
+    }
 }

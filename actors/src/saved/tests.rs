@@ -94,15 +94,20 @@ impl Scene {
     }
 
     fn open_with(&self, verifier: &Arc<Verifier>, items_bytes_max: u64) -> (Restored, Writer) {
-        let (restored, writer) = Restored::open(&SavedSetup {
-            folder: &self.folder,
-            genesis: self.genesis,
-            verifier,
-            store: &self.store,
-            head: &self.head,
-            items_bytes_max,
-        });
+        let setup = self.setup(verifier, items_bytes_max);
+        let (restored, writer) = Restored::open(&setup, &Restored::default());
         (restored, Writer::new(writer))
+    }
+
+    fn setup(&self, verifier: &Arc<Verifier>, items_bytes_max: u64) -> SavedSetup {
+        SavedSetup {
+            folder: self.folder.clone(),
+            genesis: self.genesis,
+            verifier: Arc::clone(verifier),
+            store: Arc::clone(&self.store),
+            head: self.head.clone(),
+            items_bytes_max,
+        }
     }
 
     fn save(&self) {

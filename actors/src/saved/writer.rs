@@ -25,8 +25,9 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long nothing is written after a write has failed: a full disk is not tried twice a second.
 const FAILED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Longest wait for the last write when the process ends.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
+/// Longest wait for the last write when the process ends, which has ten seconds after its grace
+/// period for this and for other parts.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(4);
 
 /// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each, are written one part
 /// after another.
@@ -48,7 +49,7 @@ const EVICTED_AT_ONCE: u32 = 4_096;
 const MERGED_WRITTEN: usize = 16;
 
 /// What a writer writes, and where.
-pub(crate) struct WriterSetup {
+pub(super) struct WriterSetup {
     /// `None` if it could not be opened.
     pub(super) file: Option<SavedFile>,
     pub(super) folder: PathBuf,
@@ -75,13 +76,15 @@ pub(crate) struct SavedWriter {
 }
 
 impl SavedWriter {
+    /// Starts the thread, which first opens what it writes.
+    ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(setup: WriterSetup) -> io::Result<Self> {
+    pub(super) fn start(open: impl FnOnce() -> WriterSetup + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = channel::bounded(0);
         let (end, ended) = channel::bounded(0);
         spawn("saved-window", move || {
-            Writer::new(setup).run(&stopped);
+            Writer::new(open()).run(&stopped);
             drop(end);
         })?;
         Ok(Self {
@@ -153,7 +156,9 @@ impl Writer {
     /// `dropped_max` are to be. Returns whether that succeeded.
     pub(super) fn write_all(&mut self, dropped_max: usize) -> bool {
         loop {
+            self.setup.status.begin_write();
             let written = self.write_part(dropped_max);
+            self.setup.status.end_write();
             if let Err(error) = &written {
                 self.setup.status.count_write(false);
                 if !std::mem::replace(&mut self.has_failed, true) {

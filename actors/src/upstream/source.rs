@@ -438,20 +438,22 @@ fn open_saved(
         return (Restored::default(), None);
     };
     let state_bytes_max = config.state_bytes_max as u64;
-    let (restored, writer) = Restored::open(&SavedSetup {
-        folder,
+    let started = Restored::start(SavedSetup {
+        folder: folder.clone(),
         genesis,
-        verifier,
-        store,
-        head: &link.head,
+        verifier: Arc::clone(verifier),
+        store: Arc::clone(store),
+        head: link.head.clone(),
         // Rows take a fifth more than what they have, and what nobody holds is removed in parts.
         items_bytes_max: state_bytes_max + state_bytes_max / 2,
     });
-    let writer = SavedWriter::start(writer);
-    let writer = writer.inspect_err(|error| {
-        tracing::warn!(%error, "the window is not saved: a restart will fetch it");
-    });
-    (restored, writer.ok())
+    match started {
+        Ok((restored, writer)) => (restored, Some(writer)),
+        Err(error) => {
+            tracing::warn!(%error, "the window is not saved: a restart will fetch it");
+            (Restored::default(), None)
+        }
+    }
 }
 
 /// The finalized block of an earlier process, which nodes have to show that they have. It is `None`

@@ -107,6 +107,14 @@ impl ApiError {
         "the service is stopping",
     );
 
+    /// The disk of the store does not answer. What it was asked for may be done later.
+    pub(in crate::admin) const STORE_HANGS: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "store_failed",
+        "the disk of the store does not answer: a change may still be made, look later whether it \
+         was",
+    );
+
     /// The visitor reads usage too often at once.
     pub(in crate::admin) const TOO_MANY_READS: Self = {
         let mut this = Self::new(

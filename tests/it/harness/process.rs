@@ -115,6 +115,13 @@ impl Process {
         kib.parse().unwrap()
     }
 
+    /// Whether it has exited, even if the system still holds some of its threads.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn has_exited(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        status.contains("\nState:\tZ")
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");

@@ -144,6 +144,29 @@ impl World {
         self.server = None;
     }
 
+    /// Stops nearhead, and returns how long that took. It has to end well, although some threads
+    /// may hang until `mend`.
+    pub(super) fn stop(&mut self, mend: impl FnOnce()) -> Duration {
+        self.end_reader();
+        let (server, began) = (self.server.take().unwrap(), Instant::now());
+        server.process.terminate();
+        wait_until("ended", || server.process.has_exited());
+        let took = began.elapsed();
+        mend();
+        server.process.check_end(0);
+        took
+    }
+
+    /// Gives the node its next block, and makes the one before it finalized.
+    pub(super) fn settle(&mut self) -> (u64, B256) {
+        self.go_on();
+        let payloads = Arc::clone(&self.payloads);
+        let [.., parent, head] = &payloads[..self.height] else {
+            panic!("the chain has blocks");
+        };
+        self.geth().settle(head, parent.hash, parent.hash)
+    }
+
     /// Gives the node its next block.
     pub(super) fn go_on(&mut self) -> (u64, B256) {
         self.height += 1;

@@ -1,0 +1,200 @@
+//! A disk that gives errors, and one that does not answer.
+
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+use nearhead_chain::campaign;
+use serde_json::json;
+
+use super::{
+    failing_disk::{self, DiskFault, FailingDisk, files_of, tenants_of, window_of},
+    world::{PLAIN, World},
+};
+use crate::{
+    admin_api::client::Admin,
+    harness::{Process, Server, check, nearhead, scratch, wait_until},
+    node::{wait_head, wait_logged},
+    rng::Rng,
+};
+
+/// What docs/operations.md allows for the end of the process: the grace period, and ten seconds.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+const STORE_FAILS: &str = "nearhead_tenant_store_failing";
+
+fn writes(world: &World, outcome: &str) -> f64 {
+    let series = format!("nearhead_saved_writes_total{{outcome=\"{outcome}\"}}");
+    world.server().metric(&series)
+}
+
+fn wait_saved(world: &World) {
+    let before = writes(world, "written");
+    wait_until("saved", || writes(world, "written") > before);
+}
+
+/// Clients are answered, the head goes on, and what could not be written is written later.
+#[test]
+fn the_disk_gives_errors() {
+    let mut world = World::of("faults-errors", PLAIN);
+    wait_until("saved", || writes(&world, "written") > 0.0);
+    let files = files_of(&world.data);
+    let mut rng = Rng::new(13);
+    world.survives(
+        "some calls of the disk fail",
+        |world| {
+            for _ in 0..campaign::rounds(4, 40) {
+                let fault = DiskFault::SomeErrors {
+                    first: rng.between(1, 9),
+                    every: rng.between(2, 9),
+                };
+                let process = &world.server().process;
+                let disk = FailingDisk::of(process, &files, fault);
+                let wanted = world.go_on();
+                wait_head(world.server(), wanted);
+                disk.mend();
+            }
+        },
+        |_| {},
+    );
+    let disk = Cell::new(None);
+    let failed = writes(&world, "failed");
+    world.survives(
+        "all calls of the disk fail",
+        |world| {
+            let process = &world.server().process;
+            disk.set(Some(FailingDisk::of(process, &files, DiskFault::Errors)));
+            let wanted = world.settle();
+            wait_head(world.server(), wanted);
+            wait_until("a write fails", || writes(world, "failed") > failed);
+            wait_until("usage cannot be written", || {
+                world.server().metric(STORE_FAILS) > 0.0
+            });
+            wait_logged(world.server(), "the finalized block cannot be written");
+            assert!(world.is_ready());
+        },
+        |_| disk.take().map_or((), FailingDisk::mend),
+    );
+    wait_saved(&world);
+    wait_until("usage is written", || {
+        world.server().metric(STORE_FAILS) == 0.0
+    });
+}
+
+/// Nothing but the disk waits for the disk: not the start, no client, not the head, not the end.
+#[test]
+fn the_disk_hangs() {
+    let stuck = start_over_tenants_that_hang();
+    let mut world = World::of("faults-hangs", PLAIN);
+    wait_until("saved", || writes(&world, "written") > 0.0);
+    world.kill();
+    let (files, window) = (files_of(&world.data), window_of(&world.data));
+    let began = Instant::now();
+    world.start(&|_, command| failing_disk::with_failing_disk(&command, &window, DiskFault::Hangs));
+    world.recovers("the disk hangs at the start", world.head(), began);
+    check("saved", &writes(&world, "written"), &0.0);
+    failing_disk::mend(&world.server().process);
+    wait_until("saved", || writes(&world, "written") > 0.0);
+
+    let disk = Cell::new(None);
+    let failed = writes(&world, "failed");
+    let hang = |world: &World| {
+        let process = &world.server().process;
+        disk.set(Some(FailingDisk::of(process, &files, DiskFault::Hangs)));
+    };
+    world.survives(
+        "the disk hangs",
+        |world| {
+            hang(world);
+            let wanted = world.settle();
+            wait_head(world.server(), wanted);
+            wait_until("it is noticed", || {
+                writes(world, "failed") > failed && world.server().metric(STORE_FAILS) > 0.0
+            });
+            let ready = world.server().get_admin("/ready");
+            check("ready", &ready.status, &200);
+            assert!(ready.text().contains("does not answer"), "{}", ready.text());
+            let login = json!({"name": "anybody", "password": "a long password"});
+            let mut nobody = Admin::nobody(world.server());
+            nobody.refused("POST", "/login", &login, 503, "store_failed");
+        },
+        |_| disk.take().map_or((), FailingDisk::mend),
+    );
+    wait_saved(&world);
+    wait_until("usage is written", || {
+        world.server().metric(STORE_FAILS) == 0.0
+    });
+
+    hang(&world);
+    let wanted = world.settle();
+    wait_head(world.server(), wanted);
+    let took = world.stop(|| disk.take().map_or((), FailingDisk::mend));
+    assert!(took < ENDS_WITHIN, "it ended after {took:?}");
+    // What a disk that hangs has left is no worse than what a crash leaves.
+    let began = Instant::now();
+    world.start(PLAIN);
+    world.recovers("the disk hangs at the end", world.head(), began);
+
+    wait_until("ended", || stuck.has_exited());
+    failing_disk::mend(&stuck);
+    let output = stuck.check_end(1);
+    let expected = "cannot be read and written (the disk does not answer)";
+    assert!(output.contains(expected), "{output}");
+}
+
+/// A nearhead that cannot know which keys are in force.
+fn start_over_tenants_that_hang() -> Process {
+    let data = scratch("faults-hangs-tenants");
+    let server = Server::on_data(&data, &[]);
+    server.process.terminate();
+    server.process.check_end(0);
+    let command = nearhead([
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data.to_str().unwrap(),
+    ]);
+    let tenants = tenants_of(&data);
+    Process::start(&mut failing_disk::with_failing_disk(
+        &command,
+        &tenants,
+        DiskFault::Hangs,
+    ))
+}
+
+/// Whatever errors and writes that are lost leave behind, nothing of it is served.
+#[test]
+fn it_is_killed_while_the_disk_fails() {
+    let mut world = World::of("faults-disk-killed", PLAIN);
+    let mut rng = Rng::new(17);
+    for round in 0..campaign::rounds(4, 40) {
+        wait_until("saved", || writes(&world, "written") > 0.0);
+        let (first, every) = (rng.between(1, 20), rng.between(2, 20));
+        // Of the window alone: a system that loses writes of tenants is not survived.
+        let (files, fault) = match round % 2 {
+            0 => (
+                files_of(&world.data),
+                DiskFault::SomeErrors { first, every },
+            ),
+            _ => (
+                window_of(&world.data),
+                DiskFault::LostWrites { first, every },
+            ),
+        };
+        let process = &world.server().process;
+        let _disk = FailingDisk::of(process, &files, fault);
+        let before = writes(&world, "written") + writes(&world, "failed");
+        for _ in 0..rng.between(1, 4) {
+            let wanted = world.go_on();
+            wait_head(world.server(), wanted);
+        }
+        wait_until("a write is tried", || {
+            writes(&world, "written") + writes(&world, "failed") > before
+        });
+        world.kill();
+        let began = Instant::now();
+        world.start(PLAIN);
+        world.recovers("nearhead is killed", world.head(), began);
+    }
+}

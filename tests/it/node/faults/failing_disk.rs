@@ -1,0 +1,145 @@
+//! A disk that gives errors, or does not answer: strace changes what a process gets from the system
+//! calls on some files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::harness::{Process, run_by};
+
+/// What reads and writes a file.
+const ON_CONTENT: &str = "read,write,pread64,pwrite64,fsync,fdatasync,ftruncate";
+
+/// What else asks the file system for something.
+const ON_NAMES: &str = "openat,rename,unlink,statfs";
+
+/// Longer than nearhead waits for anything. A thread in such a call ends after it, or when the disk
+/// is mended, as a thread that waits in the kernel does.
+const FOREVER: &str = "90s";
+
+/// Files of a chain's folder that are read and written, without the log and the index of each
+/// database.
+const FILES: [&str; 5] = [
+    "window.sqlite",
+    "tenants.sqlite",
+    "usage.sqlite",
+    "finalized.json",
+    "finalized.json.tmp",
+];
+
+/// What a disk does.
+#[derive(Clone, Copy)]
+pub(super) enum DiskFault {
+    /// Each read and each write fails.
+    Errors,
+    /// Of each thread's calls of a kind, the first that fails, and how many are between two.
+    SomeErrors { first: u64, every: u64 },
+    /// The same of writes, which report 512 bytes and write none.
+    LostWrites { first: u64, every: u64 },
+    /// No call returns.
+    Hangs,
+}
+
+impl DiskFault {
+    /// The calls, and what becomes of them.
+    fn injection(self) -> String {
+        match self {
+            Self::Errors => format!("{ON_CONTENT}:error=EIO"),
+            Self::SomeErrors { first, every } => {
+                format!("{ON_CONTENT}:error=EIO:when={first}+{every}")
+            }
+            Self::LostWrites { first, every } => {
+                format!("pwrite64:retval=512:when={first}+{every}")
+            }
+            Self::Hangs => format!("{ON_CONTENT},{ON_NAMES}:delay_enter={FOREVER}"),
+        }
+    }
+
+    /// strace, which does this to the calls on these files.
+    fn strace(self, files: &[PathBuf]) -> Command {
+        let mut strace = Command::new("strace");
+        // Threads that start later are traced too, what they do is written nowhere, and a signal ends
+        // the trace.
+        strace.args(["-f", "-I", "1", "-o", "/dev/null"]);
+        for file in files {
+            strace.arg("-P").arg(file);
+        }
+        let injection = self.injection();
+        let (calls, _) = injection.split_once(':').unwrap();
+        strace.args(["-e", &format!("trace={calls}")]);
+        strace.args(["-e", &format!("inject={injection}")]);
+        strace
+    }
+}
+
+/// A running process whose disk has a fault. Dropping it mends the disk.
+pub(super) struct FailingDisk(Process);
+
+impl FailingDisk {
+    /// Returns when every thread of the process has the fault.
+    pub(super) fn of(process: &Process, files: &[PathBuf], fault: DiskFault) -> Self {
+        let mut strace = fault.strace(files);
+        let tracer = Process::start(strace.args(["-p", &process.id().to_string()]));
+        let is_attached = |text: &str| text.contains("attached").then_some(());
+        tracer.output.wait_for("attached", is_attached);
+        Self(tracer)
+    }
+
+    /// Mends the disk. Calls that hang go on.
+    pub(super) fn mend(self) {
+        self.0.terminate();
+        self.0.wait();
+    }
+}
+
+/// The same command, with a process that has the fault from its beginning. It keeps the process id
+/// of the command.
+pub(super) fn with_failing_disk(command: &Command, files: &[PathBuf], fault: DiskFault) -> Command {
+    let mut strace = fault.strace(files);
+    // The tracer is a grandchild.
+    strace.arg("-D");
+    run_by(strace, command)
+}
+
+/// Mends the disk of a process that was started by [`with_failing_disk`].
+pub(super) fn mend(process: &Process) {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    let end = format!("kill -TERM {}", tracer.unwrap().trim());
+    let ended = Command::new("bash").args(["-c", &end]).status();
+    assert!(ended.unwrap().success(), "{end}");
+}
+
+/// The files of the only chain in this data folder, with the folder itself, whose names are synced.
+pub(super) fn files_of(data: &Path) -> Vec<PathBuf> {
+    let chain = chain_of(data);
+    let files = FILES.iter().flat_map(|name| database(&chain, name));
+    [chain.clone()].into_iter().chain(files).collect()
+}
+
+/// The file with the window, its log and its index.
+pub(super) fn window_of(data: &Path) -> Vec<PathBuf> {
+    database(&chain_of(data), FILES[0]).to_vec()
+}
+
+/// The files with tenants and usage.
+pub(super) fn tenants_of(data: &Path) -> Vec<PathBuf> {
+    let chain = chain_of(data);
+    let files = FILES[1..3].iter();
+    files.flat_map(|name| database(&chain, name)).collect()
+}
+
+fn database(chain: &Path, name: &str) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|suffix| chain.join(format!("{name}{suffix}")))
+}
+
+fn chain_of(data: &Path) -> PathBuf {
+    let entries = fs::read_dir(data).unwrap();
+    let chains: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let [chain] = <[PathBuf; 1]>::try_from(chains).unwrap();
+    chain
+}
