@@ -5,7 +5,7 @@ use std::{cmp::Reverse, net::SocketAddr, path::PathBuf, time::Duration};
 use alloy_primitives::B256;
 use nearhead_actors::{
     freshness::HeadAgeMax,
-    upstream::{NodeFacts, majority},
+    upstream::{NodeFacts, Pins, majority},
 };
 use nearhead_chain::network::Network;
 
@@ -47,7 +47,8 @@ pub(super) enum Disk {
 /// The nodes, and what the configuration says of them.
 pub(super) struct Nodes {
     pub(super) network: Option<Network>,
-    pub(super) chain_id: Option<u64>,
+    /// What the options pin of the chain.
+    pub(super) pins: Pins,
     pub(super) quorum: Cap,
     pub(super) head_age_max: HeadAgeMax,
     /// Each with its URL, and what it said.
@@ -222,7 +223,7 @@ fn chain(
     nodes: &Nodes,
     first: Option<(u64, Option<B256>)>,
 ) -> Option<Finding> {
-    let wanted = nodes.chain_id.or(nodes.network.map(Network::chain_id));
+    let wanted = nodes.pins.chain_id;
     let id = facts.chain_id;
     let other = |found| {
         Some(Finding::bad(
@@ -237,6 +238,9 @@ fn chain(
     let is_genesis = |genesis| facts.genesis.is_none_or(|of_node| of_node == genesis);
     if let Some(network) = nodes.network.filter(|it| !is_genesis(it.genesis_hash())) {
         return other(format!("its genesis is not that of {network}"));
+    }
+    if let Some(genesis) = nodes.pins.genesis.filter(|it| !is_genesis(*it)) {
+        return other(format!("its genesis is not {genesis}"));
     }
     match first {
         Some((chain_id, genesis)) if chain_id != id || !genesis.is_none_or(is_genesis) => {
@@ -358,7 +362,10 @@ mod tests {
         let found = nodes(
             &Nodes {
                 network: Some(Network::Mainnet),
-                chain_id: None,
+                pins: Pins {
+                    chain_id: Some(1),
+                    genesis: None,
+                },
                 quorum: Cap::Auto,
                 head_age_max,
                 facts: facts.into_iter().enumerate().map(of).collect(),

@@ -11,6 +11,7 @@ use std::{
 };
 
 use alloy_genesis::Genesis;
+use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
     chain_file::{ChainReader, read_genesis},
@@ -55,6 +56,35 @@ impl Source for FilesSource {
 }
 
 impl FilesSource {
+    /// Reads the genesis, and imports the first block of the chain as [`Source::run`] does. Returns
+    /// chain id and hash of the genesis.
+    ///
+    /// # Errors
+    /// As of [`Source::run`], but only of these two blocks.
+    pub fn examine(&self) -> Result<(u64, B256), SourceError> {
+        let (importer, first) = self.read_genesis()?;
+        let path = || self.chain.clone();
+        let file = File::open(&self.chain).map_err(|error| SourceError::Read {
+            path: path(),
+            error,
+        })?;
+        let malformed = |error| SourceError::Malformed {
+            path: path(),
+            number: 1,
+            error,
+        };
+        let reader = ChainReader::new(file).map_err(malformed)?;
+        if let Some(raw) = reader.after_genesis(first.hash).next() {
+            let raw = raw.map_err(malformed)?;
+            let imported = importer.import(raw, &first);
+            imported.map_err(|error| SourceError::BadBlock {
+                path: path(),
+                error: Box::new(error),
+            })?;
+        }
+        Ok((importer.spec().chain_id(), first.hash))
+    }
+
     /// The importer for the genesis file's chain, and the genesis block.
     fn read_genesis(&self) -> Result<(Importer, Arc<Block>), SourceError> {
         let path = || self.genesis.clone();

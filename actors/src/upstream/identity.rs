@@ -88,12 +88,28 @@ impl GenesisFile {
 
 /// What the operator pins of the chain.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pins {
-    chain_id: Option<u64>,
-    genesis: Option<B256>,
+pub struct Pins {
+    /// The chain id.
+    pub chain_id: Option<u64>,
+    /// Hash of block 0.
+    pub genesis: Option<B256>,
 }
 
 impl Pins {
+    /// What these options pin, the first of them a genesis file, which is read.
+    ///
+    /// # Errors
+    /// The file is not a genesis, its rules are not supported, or it contradicts the other options.
+    pub fn read(
+        file: Option<&Path>,
+        network: Option<Network>,
+        chain_id: Option<u64>,
+        trusted: &[(u64, B256)],
+    ) -> Result<Self, SourceError> {
+        let file = file.map(GenesisFile::read).transpose()?;
+        Self::new(file.as_ref(), network, chain_id, trusted)
+    }
+
     /// What these options pin. A trusted block with the number 0 is a genesis. That `network`,
     /// `chain_id` and `trusted` agree was checked with the configuration.
     ///

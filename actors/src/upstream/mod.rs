@@ -42,6 +42,7 @@ pub use agree::{Choice, Effect, TRUSTED_MAX};
 pub use endpoint::{Endpoint, EndpointError, Scheme};
 pub use forward::Forwarder;
 pub use health::{Fault, UpstreamState};
+pub use identity::Pins;
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
 pub use probe::{NewestBlock, NodeFacts, probe};

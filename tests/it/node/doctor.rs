@@ -4,10 +4,15 @@ use super::http;
 use crate::{
     harness::{Process, check, nearhead, scratch},
     upstreams::{Anvil, Geth},
+    window,
 };
 
 fn examine(arguments: &[&str]) -> (Option<i32>, String) {
-    let listen = ["doctor", "--listen", "127.0.0.1:0", "--source", "node"];
+    run_doctor(&[&["--source", "node"], arguments].concat())
+}
+
+fn run_doctor(arguments: &[&str]) -> (Option<i32>, String) {
+    let listen = ["doctor", "--listen", "127.0.0.1:0"];
     let mut command = nearhead(listen.iter().chain(arguments).copied());
     let (status, text) = Process::start(&mut command).wait();
     (status.code(), text)
@@ -31,6 +36,43 @@ fn real_nodes_have_what_is_needed() {
     let (code, text) = examine(&["--node", &url, "--network", "mainnet"]);
     check(&text, &code, &Some(1));
     assert!(text.contains("it is on chain 31337, not on 1"), "{text}");
+}
+
+/// The chain of a genesis file, and what is passed on.
+#[test]
+fn the_genesis_file_says_which_chain_it_is() {
+    let (genesis, chain) = window::export("doctor-genesis", &["--blocks", "2", "--seed", "5"]);
+    let (genesis, chain) = (genesis.to_str().unwrap(), chain.to_str().unwrap());
+    let geth = Geth::dev(&scratch("doctor-other-genesis"), 0);
+    let url = http(geth.address);
+    let forward = ["--forward", "eth_sendRawTransaction"];
+    let node = ["--node", &url, "--genesis", genesis];
+    let (code, text) = examine(&[&node[..], &forward].concat());
+    check(&text, &code, &Some(1));
+    assert!(
+        text.contains("good  --genesis: chain 1337 with genesis 0x"),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("{url}: its genesis is not 0x")),
+        "{text}"
+    );
+    assert!(
+        text.contains("whether the nodes have them was not checked"),
+        "{text}"
+    );
+    let (code, text) = examine(&["--node", &url, "--genesis", chain]);
+    check(&text, &code, &Some(1));
+    assert!(text.contains("BAD   --genesis:"), "{text}");
+    let files = ["--source", "files", "--chain", chain, "--genesis"];
+    let (_, text) = run_doctor(&[&files[..], &[genesis]].concat());
+    assert!(
+        text.contains("of the blocks, only the first was checked"),
+        "{text}"
+    );
+    let (code, text) = run_doctor(&[&files[..], &[chain]].concat());
+    check(&text, &code, &Some(1));
+    assert!(text.contains("BAD   --genesis, --chain:"), "{text}");
 }
 
 /// Nodes of two chains.
