@@ -44,7 +44,7 @@
 //! | [`limits`] | every bound of the server, each with its reason | `crate::` |
 //! | [`metrics`] | every metric: name, unit, labels | `actix_web`, `actix_http`, `crate::http` |
 //! | [`commands`] | `nearhead key`, `tenant` and `admin`, on a running service or on a data folder | `actix`, `crate::http`, `crate::service`, `crate::admin`, `crate::config` |
-//! | [`doctor`] | `nearhead doctor`: what the machine and the nodes lack | `actix`, `serde_json`, `crate::http`, `crate::rpc`, `crate::service` |
+//! | [`doctor`] | `nearhead doctor`: what the machine and the nodes lack | `actix`, `serde_json`, `crate::http`, `crate::service` |
 //! | [`health`] | `nearhead health`: whether a running service is ready | `actix`, `crate::http`, `crate::rpc`, `crate::service`, `crate::admin` |
 //! | [`export`] | `nearhead export` | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
 //! | [`progress`] | progress on stderr | `actix_web`, `crate::http`, `crate::rpc`, `serde_json` |
