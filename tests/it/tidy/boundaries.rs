@@ -11,10 +11,11 @@ use super::{
 };
 
 /// The packages: folder, and the file whose table names its modules.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("src", "src/lib.rs"),
     ("actors/src", "actors/src/lib.rs"),
     ("actors/chain/src", "actors/chain/src/lib.rs"),
+    ("actors/fleet/src", "actors/fleet/src/lib.rs"),
     ("actors/tenants/src", "actors/tenants/src/lib.rs"),
 ];
 

@@ -15,10 +15,11 @@ use super::{
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
 /// The roots of the packages' module trees.
-const ROOTS: [(&str, &str); 4] = [
+const ROOTS: [(&str, &str); 5] = [
     ("src/", "lib.rs"),
     ("actors/src/", "lib.rs"),
     ("actors/chain/src/", "lib.rs"),
+    ("actors/fleet/src/", "lib.rs"),
     ("actors/tenants/src/", "lib.rs"),
 ];
 

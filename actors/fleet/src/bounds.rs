@@ -1,0 +1,67 @@
+//! Bounds of what processes of a fleet accept from the store, which others may have written.
+
+use std::time::Duration;
+
+/// Bytes of one entry: the largest block that a client of Ethereum accepts, with its receipts and
+/// state nodes, and room to spare.
+pub const ENTRY_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes after which a part of a snapshot is full: one part is one command to the store, which
+/// serves nobody else meanwhile.
+pub const PART_BYTES: usize = 4 << 20;
+
+/// Blocks of one entry, and blocks that one entry reverts: the window.
+pub const ENTRY_BLOCKS_MAX: usize = 128;
+
+/// State nodes of one entry: ten times what a mainnet block changes.
+pub const ENTRY_NODES_MAX: usize = 1 << 16;
+
+/// Parts of one snapshot: one for each block of the window, and as many with state.
+pub const SNAPSHOT_PARTS_MAX: u32 = 256;
+
+/// Bytes of one snapshot, which a replica holds until its last part is there.
+pub const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
+
+/// Changes after which a leader appends another snapshot: a replica that starts reads at most one
+/// snapshot and as many changes.
+pub const SNAPSHOT_EVERY: u64 = 128;
+
+/// Changes between two snapshots, even if replicas want one: what wants it is not authenticated.
+pub const SNAPSHOT_GAP_MIN: u64 = 8;
+
+/// Entries that stay before the latest complete snapshot, for replicas that lag: on mainnet, six
+/// minutes.
+pub const MARGIN_ENTRIES: u64 = 32;
+
+/// Bytes of those entries.
+pub const MARGIN_BYTES: usize = 64 << 20;
+
+/// Entries in the store, whatever they are: what others have put there is removed with the oldest.
+/// Two snapshots, the changes between them, and the margin.
+pub const STORE_ENTRIES_MAX: u64 = 1024;
+
+/// The highest epoch: Lua's numbers are exact up to here.
+pub const EPOCH_MAX: u64 = (1 << 53) - 1;
+
+/// Epochs by which the store may be ahead of what a process has seen. Who writes a high epoch there
+/// uses up no more of them with each change of the leader.
+pub const EPOCH_LEAP_MAX: u64 = 1 << 32;
+
+/// Time for which a lease is valid unless it is renewed. It is how long a fleet is without a leader
+/// after one died, and how long a leader may be cut off and stay one.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+/// The longest lease that is taken for one: a key that others have put there may never expire.
+pub const LEASE_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
+pub const KEY_BYTES_MIN: usize = 32;
+
+/// Bytes of a sealed record, which has one tenant or key.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a record's name.
+pub const RECORD_NAME_BYTES_MAX: usize = 256;
+
+/// Records whose revisions are remembered: as many tenants and keys as there may be, twice.
+pub const RECORDS_MAX: usize = 1 << 20;

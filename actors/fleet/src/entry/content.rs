@@ -1,0 +1,76 @@
+//! What an entry says.
+
+use alloy_primitives::{B256, Bytes};
+
+use crate::block_id::{BlockId, EntryBlock};
+
+/// What an entry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A part of all that a replica needs to begin.
+    Snapshot(SnapshotPart),
+    /// A change of the head.
+    Change(HeadChange),
+}
+
+impl Content {
+    /// The blocks in it, the oldest first.
+    #[must_use]
+    pub fn blocks(&self) -> &[EntryBlock] {
+        match self {
+            Self::Snapshot(part) => &part.blocks,
+            Self::Change(change) => &change.blocks,
+        }
+    }
+
+    /// The state nodes in it.
+    #[must_use]
+    pub fn nodes(&self) -> &[Bytes] {
+        match self {
+            Self::Snapshot(part) => &part.nodes,
+            Self::Change(change) => &change.nodes,
+        }
+    }
+}
+
+/// One part of a snapshot: consecutive blocks of the leader's window. The parts are in consecutive
+/// entries, the oldest blocks first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotPart {
+    /// Which part it is, from 0.
+    pub part: u32,
+    /// How many parts there are.
+    pub parts: u32,
+    /// The head of the whole snapshot. A replica that has it already has no use for the parts.
+    pub head: BlockId,
+    /// Its blocks, the oldest first.
+    pub blocks: Vec<EntryBlock>,
+    /// The settled blocks.
+    pub settled: Settled,
+    /// Nodes of the state trie; each is named by its hash.
+    pub nodes: Vec<Bytes>,
+}
+
+/// A change of the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadChange {
+    /// The newest block that the chains before and after it share.
+    pub ancestor: BlockId,
+    /// Hashes of the blocks above it that are reverted, the newest first.
+    pub reverted: Vec<B256>,
+    /// The new blocks, the oldest first.
+    pub blocks: Vec<EntryBlock>,
+    /// The settled blocks after it.
+    pub settled: Settled,
+    /// Nodes of the state trie that it added; each is named by its hash.
+    pub nodes: Vec<Bytes>,
+}
+
+/// Numbers of the settled blocks; `None` as long as the leader knows none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// The safe block.
+    pub safe: Option<u64>,
+    /// The finalized block.
+    pub finalized: Option<u64>,
+}

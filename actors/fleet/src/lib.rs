@@ -1,0 +1,42 @@
+//! The protocol of a fleet: one process follows the nodes and appends each change of the head to a
+//! stream in Redis or Valkey, and the others read it.
+//!
+//! This package is pure: no async, no actix, no sockets, no clock, no files, no client of Redis. It
+//! knows blocks as bytes with a number and a hash. A test (`tests/it/tidy`) checks the code against
+//! this table; the code map of `nearhead` explains how.
+//!
+//! | module | what it does | must not mention |
+//! |---|---|---|
+//! | every module | | `actix`, `tokio`, `redis::`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
+//! | [`entry`] | entries of the stream: what they say, and how they are written | `crate::replica`, `crate::leader`, `crate::lease` |
+//! | [`record`] | records that are no entries, sealed against change and exchange | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`fleet_key`] | the key that all processes share, and its MACs | `crate::entry` |
+//! | [`position`] | where an entry is in the stream | `crate::` |
+//! | [`block_id`] | what identifies a block, and a block as bytes | `crate::leader` |
+//! | [`chain`] | the hashes of the blocks that a process holds | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`lease`] | when a process asks for the lease, renews it and has lost it | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`scripts`] | the scripts that run in the store, and what they answer | `crate::` |
+//! | [`leader`] | what a leader appends and keeps | `crate::replica`, `crate::lease` |
+//! | [`replica`] | reads entries, and says what to apply | `crate::leader`, `crate::lease` |
+//! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`bounds`] | how much of anything is accepted | `crate::` |
+//! | `policy` | the rules, which a test can take out | `crate::` |
+
+pub mod block_id;
+pub mod bounds;
+pub mod chain;
+pub mod entry;
+pub mod fleet_key;
+pub mod leader;
+pub mod lease;
+pub mod min_block;
+mod policy;
+pub mod position;
+pub mod quota;
+pub mod record;
+pub mod replica;
+pub mod scripts;
+
+#[cfg(test)]
+mod model;

@@ -1,0 +1,269 @@
+//! Records in the store that are no entries, such as tenants and keys: sealed, so that only
+//! processes of the fleet can have written them.
+//!
+//! A sealed record says its own name and revision. So it cannot be copied to another name, and a
+//! process that has seen a revision refuses an older one ([`Revisions`]). A record is never
+//! deleted: its owner writes a revision that says that it is gone, because absence has no MAC.
+//!
+//! What is left: a process that has just started has seen nothing, and believes an older revision
+//! that somebody put back. To see that, it has to know the newest revision from elsewhere. All
+//! records take their revisions from one counter; a process that reads them all gets the highest,
+//! and compares it with what other processes of the fleet have seen. A store that was put back as a
+//! whole, entries too, shows by its head, which is stale.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{Decodable, Encodable, Header};
+
+use crate::{
+    bounds::{RECORD_BYTES_MAX, RECORD_NAME_BYTES_MAX, RECORDS_MAX},
+    fleet_key::{FleetKey, MAC_BYTES, Purpose, digest},
+};
+
+/// The version of sealed records.
+const VERSION: u8 = 1;
+
+/// A record as its owner wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key under which the store has it.
+    pub name: String,
+    /// Higher than that of each record that was written before it.
+    pub revision: u64,
+    /// What it says. This package does not know in which form.
+    pub payload: Bytes,
+}
+
+/// Why bytes are not the record that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Longer than a record may be, or shorter than one can be.
+    #[error("it has {0} bytes")]
+    Length(usize),
+    /// The fleet's key has not made its MAC.
+    #[error("its MAC is not the fleet's")]
+    Mac,
+    /// The fleet has made it, by a program of another version.
+    #[error("it has version {0}: this program knows {VERSION}")]
+    Version(u8),
+    /// The fleet has made it, and it breaks the format.
+    #[error("it cannot be decoded: {0}")]
+    Malformed(alloy_rlp::Error),
+    /// The fleet has made it for another name.
+    #[error("it was written under another name")]
+    Name,
+    /// A newer revision was seen.
+    #[error("it has revision {found}, and {seen} was seen")]
+    Older {
+        /// Its revision.
+        found: u64,
+        /// The revision that was seen.
+        seen: u64,
+    },
+    /// Another record of the same name and revision was seen.
+    #[error("another record of revision {0} was seen")]
+    Forked(u64),
+    /// There are more records than a process remembers.
+    #[error("there are more than {RECORDS_MAX} records")]
+    TooMany,
+}
+
+impl Record {
+    /// Writes the record, with its MAC.
+    ///
+    /// # Errors
+    /// Its name or its payload is too long.
+    pub fn seal(&self, key: &FleetKey) -> Result<Bytes, RecordError> {
+        let mut payload = Vec::new();
+        self.name.encode(&mut payload);
+        self.revision.encode(&mut payload);
+        self.payload.encode(&mut payload);
+        let mut bytes = vec![VERSION];
+        Header {
+            list: true,
+            payload_length: payload.len(),
+        }
+        .encode(&mut bytes);
+        bytes.extend_from_slice(&payload);
+        let mac = key.sign(Purpose::Record, &digest(&bytes));
+        bytes.extend_from_slice(mac.as_ref());
+        if bytes.len() > RECORD_BYTES_MAX || self.name.len() > RECORD_NAME_BYTES_MAX {
+            return Err(RecordError::Length(bytes.len()));
+        }
+        Ok(bytes.into())
+    }
+
+    /// Reads the record of this name, and returns it with its digest.
+    ///
+    /// # Errors
+    /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest
+    /// revision, [`Revisions::accept`] says.
+    pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), RecordError> {
+        if bytes.len() <= 1 + MAC_BYTES || bytes.len() > RECORD_BYTES_MAX {
+            return Err(RecordError::Length(bytes.len()));
+        }
+        let (signed, mac) = bytes.split_at(bytes.len() - MAC_BYTES);
+        let digest = digest(signed);
+        if !key.verifies(Purpose::Record, &digest, mac) {
+            return Err(RecordError::Mac);
+        }
+        if signed[0] != VERSION {
+            return Err(RecordError::Version(signed[0]));
+        }
+        let record = Self::decode(&signed[1..]).map_err(RecordError::Malformed)?;
+        match record.name == name {
+            true => Ok((record, digest)),
+            false => Err(RecordError::Name),
+        }
+    }
+
+    fn decode(mut bytes: &[u8]) -> Result<Self, alloy_rlp::Error> {
+        let mut rest = Header::decode_bytes(&mut bytes, true)?;
+        let record = Self {
+            name: String::decode(&mut rest)?,
+            revision: u64::decode(&mut rest)?,
+            payload: Bytes::decode(&mut rest)?,
+        };
+        match bytes.is_empty() && rest.is_empty() {
+            true => Ok(record),
+            false => Err(alloy_rlp::Error::UnexpectedLength),
+        }
+    }
+}
+
+/// The newest revision of each record that a process has seen.
+#[derive(Debug, Default)]
+pub struct Revisions {
+    seen: HashMap<String, (u64, B256)>,
+    newest: u64,
+}
+
+impl Revisions {
+    /// Accepts a record with its digest, unless a newer one of its name was seen. It is remembered.
+    ///
+    /// # Errors
+    /// It is older than one that was seen, or differs from one of the same revision.
+    pub fn accept(&mut self, record: &Record, digest: B256) -> Result<(), RecordError> {
+        if let Some((seen, before)) = self.seen.get_mut(&record.name) {
+            if record.revision < *seen {
+                let (found, seen) = (record.revision, *seen);
+                return Err(RecordError::Older { found, seen });
+            }
+            if record.revision == *seen && digest != *before {
+                return Err(RecordError::Forked(*seen));
+            }
+            (*seen, *before) = (record.revision, digest);
+        } else {
+            if self.seen.len() == RECORDS_MAX {
+                return Err(RecordError::TooMany);
+            }
+            let seen = (record.revision, digest);
+            self.seen.insert(record.name.clone(), seen);
+        }
+        self.newest = self.newest.max(record.revision);
+        Ok(())
+    }
+
+    /// The highest revision of all records. A process that has read every record and has less than
+    /// another one was given older ones.
+    #[must_use]
+    pub const fn newest(&self) -> u64 {
+        self.newest
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn key() -> FleetKey {
+        FleetKey::new(&[7; 32], b"chain").unwrap()
+    }
+
+    fn record(name: &str, revision: u64, payload: &'static [u8]) -> Record {
+        Record {
+            name: name.to_owned(),
+            revision,
+            payload: Bytes::from_static(payload),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_under_its_name_alone() {
+        let alice = record("tenant:alice", 3, b"100 units");
+        let sealed = alice.seal(&key()).unwrap();
+        let (read, _) = Record::open("tenant:alice", &sealed, &key()).unwrap();
+        assert_eq!(read, alice);
+        assert_eq!(
+            Record::open("tenant:bob", &sealed, &key()),
+            Err(RecordError::Name)
+        );
+        for at in 0..sealed.len() {
+            let mut bytes = sealed.to_vec();
+            bytes[at] ^= 1;
+            assert_eq!(
+                Record::open("tenant:alice", &bytes, &key()),
+                Err(RecordError::Mac)
+            );
+        }
+    }
+
+    #[test]
+    fn an_older_revision_is_refused_by_who_has_seen_a_newer_one() {
+        let mut revisions = Revisions::default();
+        let mut accept = |record: &Record| {
+            let sealed = record.seal(&key()).unwrap();
+            let (record, digest) = Record::open(&record.name, &sealed, &key()).unwrap();
+            revisions.accept(&record, digest)
+        };
+        let (older, newer) = (record("a", 1, b"admitted"), record("a", 4, b"revoked"));
+        accept(&older).unwrap();
+        accept(&newer).unwrap();
+        accept(&newer).unwrap();
+        accept(&record("b", 2, b"")).unwrap();
+        let refused = RecordError::Older { found: 1, seen: 4 };
+        assert_eq!(accept(&older), Err(refused));
+        assert_eq!(
+            accept(&record("a", 4, b"admitted")),
+            Err(RecordError::Forked(4))
+        );
+        assert_eq!(revisions.newest(), 4);
+    }
+
+    #[test]
+    fn records_and_entries_do_not_pass_for_each_other() {
+        let entry = crate::entry::Entry {
+            position: crate::position::Position::new(1, 0),
+            previous: B256::ZERO,
+            content: crate::entry::Content::Snapshot(crate::entry::SnapshotPart {
+                part: 0,
+                parts: 1,
+                head: crate::block_id::BlockId::default(),
+                blocks: Vec::new(),
+                settled: crate::entry::Settled::default(),
+                nodes: Vec::new(),
+            }),
+        };
+        let entry = entry.seal(&key()).unwrap().bytes;
+        assert_eq!(Record::open("a", &entry, &key()), Err(RecordError::Mac));
+        let sealed = record("a", 1, b"").seal(&key()).unwrap();
+        let opened = crate::entry::Entry::open(&sealed, &key());
+        assert_eq!(opened, Err(crate::entry::OpenError::Mac));
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        let mut long = record("a", 1, b"");
+        long.payload = vec![0; RECORD_BYTES_MAX].into();
+        assert!(matches!(long.seal(&key()), Err(RecordError::Length(_))));
+        let mut long = record("a", 1, b"");
+        long.name = "a".repeat(RECORD_NAME_BYTES_MAX + 1);
+        assert!(matches!(long.seal(&key()), Err(RecordError::Length(_))));
+        assert_eq!(
+            Record::open("a", &[1; 20], &key()),
+            Err(RecordError::Length(20))
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! The scripts that run in the store, and what they answer.
+//!
+//! The protocol relies on these guarantees of Redis 7 and Valkey 8:
+//!
+//! - A script runs alone and as a whole. Its effects are replicated, and written to the append-only
+//!   file, as a whole and in their order: a failover or a restart may lose the latest effects of
+//!   all keys together, and never one key's alone.
+//! - A key with an expiry is gone for every script after that time, by the server's clock. If that
+//!   clock jumps, a lease may end early, which fencing makes harmless, or late.
+//! - A stream accepts no id that is not above all that it has had, until its key is removed.
+//! - `XTRIM` with `=` removes exactly what it names.
+//!
+//! It does not rely on synchronous replication, on `WAIT`, or on clocks that agree. The store has
+//! to evict nothing (`maxmemory-policy noeviction`).
+//!
+//! Fields of the hash *fence*: `epoch`, the newest one; `sequence`, the number of its newest entry,
+//! or -1; `wanted`, if a replica waits for a snapshot.
+
+use std::time::Duration;
+
+/// Takes the lease. Keys: lease, fence, entries.
+pub const ACQUIRE: &str = include_str!("scripts/acquire.lua");
+
+/// Renews the lease. Keys: lease, fence.
+pub const RENEW: &str = include_str!("scripts/renew.lua");
+
+/// Gives the lease back. Keys: lease.
+pub const RELEASE: &str = include_str!("scripts/release.lua");
+
+/// Appends an entry. Keys: lease, fence, entries.
+pub const APPEND: &str = include_str!("scripts/append.lua");
+
+/// Reports what a replica has seen. Keys: fence.
+pub const REPORT: &str = include_str!("scripts/report.lua");
+
+/// Lends tokens of a quota. Keys: bucket.
+pub const LEND: &str = include_str!("scripts/lend.lua");
+
+/// A script answered what this program does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store answered {word:?} with {number}")]
+pub struct UnknownAnswer {
+    /// The first element of the answer.
+    pub word: String,
+    /// The second one.
+    pub number: i64,
+}
+
+/// What [`ACQUIRE`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The lease, with a new epoch.
+    Epoch(u64),
+    /// Another process holds it for so long, unless it renews it.
+    Held(Duration),
+    /// There is no epoch above those that were seen.
+    Exhausted,
+}
+
+/// What [`RENEW`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// It is valid for its whole length again, and whether a replica wants a snapshot.
+    Renewed(bool),
+    /// It is no longer the caller's; the newest epoch of the store.
+    Lost(u64),
+}
+
+/// What [`APPEND`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// The entry is in the stream, and whether a replica wants a snapshot.
+    Appended(bool),
+    /// The lease is no longer the caller's, or a newer epoch has begun: the store's newest one.
+    Fenced(u64),
+    /// The store has lost entries before this one.
+    Gap,
+    /// Something else is in its place.
+    Blocked,
+}
+
+/// What [`REPORT`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reported {
+    /// The store has what was seen; its newest epoch.
+    Known(u64),
+    /// It had lost it, and its epoch is over; its newest epoch.
+    Raised(u64),
+}
+
+fn unknown(word: &str, number: i64) -> UnknownAnswer {
+    UnknownAnswer {
+        word: word.to_owned(),
+        number,
+    }
+}
+
+/// A number that is not negative.
+fn unsigned(word: &str, number: i64) -> Result<u64, UnknownAnswer> {
+    u64::try_from(number).map_err(|_| unknown(word, number))
+}
+
+impl Acquired {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        let value = unsigned(word, number)?;
+        match word {
+            "acquired" => Ok(Self::Epoch(value)),
+            "held" => Ok(Self::Held(Duration::from_millis(value))),
+            "exhausted" => Ok(Self::Exhausted),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+impl Renewed {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        let value = unsigned(word, number)?;
+        match word {
+            "renewed" => Ok(Self::Renewed(value == 1)),
+            "lost" => Ok(Self::Lost(value)),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+impl Appended {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        match word {
+            "appended" => Ok(Self::Appended(number == 1)),
+            "fenced" => Ok(Self::Fenced(unsigned(word, number)?)),
+            "gap" => Ok(Self::Gap),
+            "blocked" => Ok(Self::Blocked),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+impl Reported {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        let value = unsigned(word, number)?;
+        match word {
+            "known" => Ok(Self::Known(value)),
+            "raised" => Ok(Self::Raised(value)),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that a script returns: those after `return {'`.
+    fn words(script: &str) -> Vec<&str> {
+        let code = script.lines().filter(|line| !line.starts_with("--"));
+        let words = code.filter_map(|line| Some(line.split_once("return {'")?.1));
+        words
+            .filter_map(|rest| Some(rest.split_once('\'')?.0))
+            .collect()
+    }
+
+    #[test]
+    fn every_answer_of_a_script_is_known() {
+        for word in words(ACQUIRE) {
+            assert!(Acquired::parse(word, 1).is_ok(), "{word}");
+        }
+        for word in words(RENEW) {
+            assert!(Renewed::parse(word, 1).is_ok(), "{word}");
+        }
+        for word in words(APPEND) {
+            assert!(Appended::parse(word, 1).is_ok(), "{word}");
+        }
+        for word in words(REPORT) {
+            assert!(Reported::parse(word, 1).is_ok(), "{word}");
+        }
+        assert_eq!(words(RELEASE), ["released", "released"]);
+        assert_eq!(words(LEND), ["lent"]);
+        assert_eq!(words(ACQUIRE), ["held", "exhausted", "acquired"]);
+        assert!(Acquired::parse("released", 1).is_err());
+        assert!(Renewed::parse("renewed", -1).is_err());
+        assert_eq!(Appended::parse("gap", -1), Ok(Appended::Gap));
+        assert!(Reported::parse("gap", 1).is_err());
+    }
+}
