@@ -48,3 +48,29 @@ impl fmt::Display for Position {
         write!(formatter, "{}-{}", self.epoch, self.sequence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_the_id_of_a_stream() {
+        let position = Position::new(3, 17);
+        assert_eq!(position.to_string(), "3-17");
+        assert_eq!(Position::parse("3-17"), Some(position));
+        let last = Position::new(u64::MAX, u64::MAX);
+        assert_eq!(Position::parse(&last.to_string()), Some(last));
+        for text in [
+            "",
+            "3",
+            "3-",
+            "-17",
+            "3-17-1",
+            "x-1",
+            "18446744073709551616-0",
+        ] {
+            assert_eq!(Position::parse(text), None, "{text:?}");
+        }
+        assert!(Position::new(3, 17).next() < Position::new(4, 0));
+    }
+}

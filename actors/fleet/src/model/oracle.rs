@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     block_id::BlockId,
+    entry::Entry,
+    fleet_key::FleetKey,
     leader::Append,
+    policy::{Policy, Rule},
     position::{Position, Tip},
     replica::{Reading, ReplicaEvent},
 };
@@ -28,11 +31,14 @@ struct Progress {
 }
 
 /// Sees everything that happens, and remembers the first invariant that broke.
-#[derive(Default)]
 pub(super) struct Oracle {
+    key: FleetKey,
+    policy: Policy,
     /// The entries of the fleet's own: where each is, the head that it leads to, and how many
     /// entries are applied with it.
     made: HashMap<B256, (Position, BlockId, u64)>,
+    /// The bytes of the latest entry that was made for each place.
+    bytes: HashMap<Position, Bytes>,
     progress: HashMap<usize, Progress>,
     leaders: u64,
     pub(super) kinds: Kinds,
@@ -41,6 +47,20 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
+    pub(super) fn new(key: FleetKey, policy: Policy) -> Self {
+        Self {
+            key,
+            policy,
+            made: HashMap::new(),
+            bytes: HashMap::new(),
+            progress: HashMap::new(),
+            leaders: 0,
+            kinds: Kinds::default(),
+            applied: 0,
+            broken: None,
+        }
+    }
+
     fn fail(&mut self, text: impl FnOnce() -> String) {
         if self.broken.is_none() {
             self.broken = Some(text());
@@ -64,7 +84,9 @@ impl Oracle {
         if append.begins_snapshot && append.entry.position.sequence > 0 {
             self.kinds.note(Kind::Snapshot);
         }
-        let made = (append.entry.position, head, entries);
+        let entry = &append.entry;
+        self.bytes.insert(entry.position, entry.bytes.clone());
+        let made = (entry.position, head, entries);
         self.made.insert(append.entry.digest, made);
     }
 
@@ -100,15 +122,17 @@ impl Oracle {
         self.of(owner).may_jump = true;
     }
 
-    /// A process read an entry.
+    /// A process read this entry.
     pub(super) fn read(
         &mut self,
         process: &Process,
+        entry: (Position, &Bytes),
         reading: &Reading<Vec<(BlockId, Bytes)>>,
         world: &World,
     ) {
         let name = process.owner.process;
         self.noticed(process.owner, &reading.events);
+        self.check_refused(process, entry, &reading.events);
         if let Some(update) = &reading.update {
             let is_true = |(id, bytes): &(BlockId, Bytes)| {
                 let block = world.get(&id.hash);
@@ -157,6 +181,27 @@ impl Oracle {
             Some(_) => {}
         }
         self.check_chain(process, world);
+    }
+
+    /// What the fleet has not written, or not there, is refused and reported.
+    fn check_refused(
+        &mut self,
+        process: &Process,
+        (id, bytes): (Position, &Bytes),
+        events: &[ReplicaEvent],
+    ) {
+        if !self.policy.holds(Rule::Mac) || !self.policy.holds(Rule::Epoch) {
+            return;
+        }
+        if self.bytes.get(&id) == Some(bytes) {
+            return;
+        }
+        let is_own = Entry::open(bytes, &self.key).is_ok_and(|(entry, _)| entry.position == id);
+        let is_refused = |event: &ReplicaEvent| matches!(event, ReplicaEvent::Refused(..));
+        if !is_own && !events.iter().any(is_refused) {
+            let name = process.owner.process;
+            self.fail(|| format!("process {name} passed over a false entry at {id}"));
+        }
     }
 
     /// What a replica holds is a part of the true chain, or of one that was the true chain.

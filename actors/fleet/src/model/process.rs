@@ -365,7 +365,7 @@ impl Process {
         let mut verifier = Hashes(self.policy);
         for (id, bytes) in entries {
             let reading = self.replica.read(*id, bytes, &mut verifier);
-            oracle.read(self, &reading, world);
+            oracle.read(self, (*id, bytes), &reading, world);
         }
     }
 }

@@ -98,7 +98,7 @@ impl Schedule {
             attacker: Attacker::new(leaked),
             block_at: Duration::ZERO,
             policy,
-            oracle: Oracle::default(),
+            oracle: Oracle::new(key, policy),
             rng,
         }
     }
