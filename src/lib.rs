@@ -4,13 +4,14 @@
 //! block travel through the code.
 //!
 //! # Code map
-//! There are four packages, and their manifests fix the direction of dependence. `nearhead-chain`
+//! There are five packages, and their manifests fix the direction of dependence. `nearhead-chain`
 //! (actors/chain) is pure: no async, no actix, no sockets, no files, no clock. `nearhead-tenants`
 //! (actors/tenants) has tenants and keys, and keeps them in files; it knows neither async nor a
-//! clock. `nearhead-actors` (actors) owns the head and the actors that read it. It knows actix and
-//! tokio, but no API keys or configuration, and HTTP and JSON-RPC only as a client of upstreams.
-//! `nearhead` (src) is the server and knows all of them. Each package lists its modules in such a
-//! table, at the head of its `lib.rs`.
+//! clock. `nearhead-fleet` (actors/fleet) is the protocol of a fleet, as pure as `nearhead-chain`,
+//! of which it knows nothing. `nearhead-actors` (actors) owns the head and the actors that read it.
+//! It knows actix and tokio, but no API keys or configuration, and HTTP and JSON-RPC only as a
+//! client of upstreams. `nearhead` (src) is the server and knows all of them. Each package lists
+//! its modules in such a table, at the head of its `lib.rs`.
 //!
 //! A test (`tests/it/tidy`) reads these tables: every module has a row, and its code outside tests
 //! mentions nothing from the last column.

@@ -11,7 +11,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 /// What a replica borrows at a time: the tokens of so many milliseconds. Less means more calls,
 /// more means more tokens that wait at replicas that have no use for them.
-const LEASE_MS: i128 = 100;
+const LOAN_MS: i128 = 100;
 
 /// Time after which the store counts as away if it has not answered.
 const ANSWER_MAX: Duration = Duration::from_millis(100);
@@ -84,8 +84,8 @@ impl BorrowedQuota {
     }
 
     /// Tokens of one loan, at least one.
-    fn lease(&self) -> i128 {
-        (self.rate() * LEASE_MS * 1_000_000).max(TOKEN)
+    fn loan(&self) -> i128 {
+        (self.rate() * LOAN_MS * 1_000_000).max(TOKEN)
     }
 
     /// Takes tokens at `now`.
@@ -131,14 +131,14 @@ impl BorrowedQuota {
         }
         let Some(at) = self
             .away_at
-            .filter(|_| self.left < self.lease().max(self.missing))
+            .filter(|_| self.left < self.loan().max(self.missing))
         else {
             self.away_at = self.away_at.map(|_| now);
             return;
         };
         let nanos = i128::try_from(now.saturating_sub(at).as_nanos()).unwrap_or(0);
         let share = nanos * self.rate() / i128::from(self.replicas.get());
-        self.left = (self.left + share).min(self.lease().max(self.missing));
+        self.left = (self.left + share).min(self.loan().max(self.missing));
         self.away_at = Some(now);
     }
 
@@ -147,13 +147,13 @@ impl BorrowedQuota {
     pub fn ask(&mut self, now: Duration) -> Option<u32> {
         self.forget_missing(now);
         let is_busy = self.used_at.is_some_and(|at| now < at + BUSY);
-        let lease = self.lease();
-        let has_enough = self.left > lease / 2 && self.left >= self.missing;
+        let loan = self.loan();
+        let has_enough = self.left > loan / 2 && self.left >= self.missing;
         if !is_busy || has_enough || self.asked_at.is_some() || now < self.ask_at {
             return None;
         }
         self.asked_at = Some(now);
-        let wanted = lease.max(self.missing) - self.left;
+        let wanted = loan.max(self.missing) - self.left;
         let tokens = (wanted + TOKEN - 1) / TOKEN;
         Some(u32::try_from(tokens.max(1)).unwrap_or(u32::MAX))
     }

@@ -50,8 +50,8 @@ pub struct Update<T> {
     pub ancestor: Option<BlockId>,
     /// Hashes of the blocks above it, which are reverted, the newest first.
     pub reverted: Vec<B256>,
-    /// What the verifier made: of one entry, or of each part of a snapshot. The blocks of a
-    /// snapshot may be held already.
+    /// What the verifier made: of one entry, or of each part of a snapshot. Some of the blocks may
+    /// be held already.
     pub verified: Vec<T>,
     /// The head after it.
     pub head: BlockId,
@@ -87,6 +87,9 @@ pub struct Replica<T> {
     key: FleetKey,
     policy: Policy,
     chain: HeldChain,
+    /// The chain as of the entry that was applied last. The head of `chain` is the same, or above
+    /// it if the process' own nodes were faster.
+    published: HeldChain,
     blocks_max: usize,
     /// The entry that the next one has to continue; `None` if only a snapshot will do.
     applied: Option<Tip>,
@@ -114,6 +117,7 @@ impl<T> Replica<T> {
             key,
             policy: Policy::default(),
             chain: HeldChain::new(blocks_max),
+            published: HeldChain::new(blocks_max),
             blocks_max,
             applied: None,
             collecting: None,
@@ -198,6 +202,7 @@ impl<T> Replica<T> {
     /// snapshot, or because it leads. It goes on with the next snapshot.
     pub fn hold(&mut self, chain: HeldChain) {
         self.chain = chain;
+        self.published = HeldChain::new(self.blocks_max);
         self.applied = None;
         self.collecting = None;
     }
@@ -357,19 +362,12 @@ impl<T> Replica<T> {
             self.miss(entry, reading);
             return Ok(());
         }
-        let mut chain = self.chain.reverted(change.ancestor, &change.reverted)?;
+        let mut chain = self.published.reverted(change.ancestor, &change.reverted)?;
         chain.extend(&change.blocks)?;
         let head = chain.head().unwrap_or(change.ancestor);
         check_settled(change.settled, head)?;
         let verified = self.verify(&entry.content, verifier)?;
-        let update = Update {
-            ancestor: Some(change.ancestor),
-            reverted: change.reverted.clone(),
-            verified: vec![verified],
-            head,
-            settled: change.settled,
-        };
-        self.apply(tip, chain, update, reading);
+        self.apply(tip, chain, vec![verified], change.settled, reading);
         Ok(())
     }
 
@@ -402,15 +400,7 @@ impl<T> Replica<T> {
         }
         let head = part.head;
         check_settled(parts.settled, head)?;
-        let path = self.chain.path_to(&parts.chain);
-        let update = Update {
-            ancestor: path.ancestor,
-            reverted: path.reverted,
-            verified: parts.verified,
-            head,
-            settled: parts.settled,
-        };
-        self.apply(tip, parts.chain, update, reading);
+        self.apply(tip, parts.chain, parts.verified, parts.settled, reading);
         Ok(())
     }
 
@@ -427,7 +417,7 @@ impl<T> Replica<T> {
                 .applied
                 .is_none_or(|last| last.position.epoch < tip.position.epoch);
         if self.continues(entry) {
-            if self.chain.head() == Some(part.head) {
+            if self.published.head() == Some(part.head) {
                 // What it says is applied already.
                 self.follow(tip);
                 return Ok(None);
@@ -457,10 +447,30 @@ impl<T> Replica<T> {
         verified.map_err(|FalseContent(why)| Refusal::False(why))
     }
 
-    fn apply(&mut self, tip: Tip, chain: HeldChain, update: Update<T>, reading: &mut Reading<T>) {
-        self.chain = chain;
+    /// Moves to the chain that an entry leads to. Nothing is to be applied if its head is below
+    /// that of this process, on the same chain: to revert blocks that come back soon helps nobody.
+    fn apply(
+        &mut self,
+        tip: Tip,
+        chain: HeldChain,
+        verified: Vec<T>,
+        settled: Settled,
+        reading: &mut Reading<T>,
+    ) {
+        let path = self.chain.path_to(&chain);
+        let is_behind = path.applied.is_empty() && !path.reverted.is_empty();
+        if let Some(head) = chain.head().filter(|_| !is_behind) {
+            self.chain.clone_from(&chain);
+            reading.update = Some(Update {
+                ancestor: path.ancestor,
+                reverted: path.reverted,
+                verified,
+                head,
+                settled,
+            });
+        }
+        self.published = chain;
         self.follow(tip);
-        reading.update = Some(update);
         self.note(reading, ReplicaEvent::Applied(tip.position));
     }
 

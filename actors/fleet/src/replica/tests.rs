@@ -330,3 +330,26 @@ fn who_led_goes_on_with_the_next_epoch() {
     let update = reader.read(&last).update.unwrap();
     assert_eq!((update.ancestor, update.head), (Some(id(6, 0)), id(7, 0)));
 }
+
+#[test]
+fn a_process_whose_nodes_are_ahead_does_not_go_back() {
+    let mut reader = Reader::new();
+    let mut own = HeldChain::new(8);
+    (5..=8).for_each(|number| own.push(id(number, 0)).unwrap());
+    reader.replica.hold(own);
+    let mut writer = Writer::new(1);
+    let [first, last] = writer.snapshot(6);
+    reader.read(&first);
+    let reading = reader.read(&last);
+    assert!(reading.update.is_none());
+    assert_eq!(reading.events, [ReplicaEvent::Applied(last.position)]);
+    assert!(reader.read(&writer.change(block(7, 0))).update.is_none());
+    assert_eq!(reader.head(), Some(8));
+    // The fleet is on another branch: it counts, and reverts what only this process has.
+    let mut other = block(8, 1);
+    other.parent = id(7, 0).hash;
+    let update = reader.read(&writer.change(other)).update.unwrap();
+    assert_eq!(update.ancestor, Some(id(7, 0)));
+    assert_eq!(update.reverted, [id(8, 0).hash]);
+    assert_eq!(update.head, id(8, 1));
+}
