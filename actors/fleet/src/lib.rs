@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | every module | | `actix`, `tokio`, `redis::`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
 //! | [`entry`] | entries of the stream: what they say, and how they are written | `crate::replica`, `crate::leader`, `crate::lease` |
-//! | [`record`] | records that are no entries, sealed against change and exchange | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`record`] | records that are no entries, sealed against change and exchange | `crate::replica`, `crate::leader` |
 //! | [`fleet_key`] | the key that all processes share, and its MACs | `crate::entry` |
 //! | [`position`] | where an entry is in the stream | `crate::` |
 //! | [`block_id`] | what identifies a block, and a block as bytes | `crate::leader` |

@@ -5,11 +5,14 @@
 //! process that has seen a revision refuses an older one ([`Revisions`]). A record is never
 //! deleted: its owner writes a revision that says that it is gone, because absence has no MAC.
 //!
-//! What is left: a process that has just started has seen nothing, and believes an older revision
-//! that somebody put back. To see that, it has to know the newest revision from elsewhere. All
-//! records take their revisions from one counter; a process that reads them all gets the highest,
-//! and compares it with what other processes of the fleet have seen. A store that was put back as a
-//! whole, entries too, shows by its head, which is stale.
+//! A process that has just started has seen nothing, and would believe an older revision that
+//! somebody put back. All records take their revisions from one counter, and each entry of the
+//! stream states the newest one ([`Content::records`](crate::entry::Content::records)). So a
+//! process that has read all records sees if the newest ones are missing ([`Revisions::lacks`]).
+//!
+//! What is left: one record alone that was put back, while another one has a newer revision, is
+//! noticed only by processes that have seen it. And a store that was put back as a whole, entries
+//! too, shows only by its head, which is stale.
 
 use std::collections::HashMap;
 
@@ -165,11 +168,17 @@ impl Revisions {
         Ok(())
     }
 
-    /// The highest revision of all records. A process that has read every record and has less than
-    /// another one was given older ones.
+    /// The highest revision of all records: what a leader states in its entries.
     #[must_use]
     pub const fn newest(&self) -> u64 {
         self.newest
+    }
+
+    /// Whether records are missing, after every one was read: a leader has stated a newer revision.
+    /// Then the store has lost some, or somebody has put older ones back.
+    #[must_use]
+    pub const fn lacks(&self, stated: u64) -> bool {
+        self.newest < stated
     }
 }
 
@@ -230,6 +239,7 @@ mod tests {
             Err(RecordError::Forked(4))
         );
         assert_eq!(revisions.newest(), 4);
+        assert!(revisions.lacks(5) && !revisions.lacks(4));
     }
 
     #[test]
@@ -243,6 +253,7 @@ mod tests {
                 head: crate::block_id::BlockId::default(),
                 blocks: Vec::new(),
                 settled: crate::entry::Settled::default(),
+                records: 0,
                 nodes: Vec::new(),
             }),
         };

@@ -98,6 +98,8 @@ pub struct Replica<T> {
     seen: Position,
     /// The newest epoch that was met.
     epoch: u64,
+    /// The newest revision of a record that a leader has stated.
+    records: u64,
     cursor: Position,
     refill: Option<RefillReason>,
     forked_epoch: Option<u64>,
@@ -123,6 +125,7 @@ impl<T> Replica<T> {
             collecting: None,
             seen: Position::default(),
             epoch: 0,
+            records: 0,
             cursor: Position::default(),
             refill: Some(RefillReason::Start),
             forked_epoch: None,
@@ -161,6 +164,13 @@ impl<T> Replica<T> {
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The newest revision of a record that a leader has stated: see
+    /// [`Revisions::lacks`](crate::record::Revisions::lacks).
+    #[must_use]
+    pub const fn records(&self) -> u64 {
+        self.records
     }
 
     /// Why the replica looks for a snapshot; `None` if it follows.
@@ -284,6 +294,7 @@ impl<T> Replica<T> {
         if self.refused == Some(digest) {
             return Ok(());
         }
+        self.records = self.records.max(entry.content.records());
         if position.epoch > self.epoch {
             self.epoch = position.epoch;
             self.note(reading, ReplicaEvent::Epoch(position.epoch));

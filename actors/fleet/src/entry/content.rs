@@ -23,6 +23,15 @@ impl Content {
         }
     }
 
+    /// The newest revision of a record that the leader has seen: see [`record`](crate::record).
+    #[must_use]
+    pub const fn records(&self) -> u64 {
+        match self {
+            Self::Snapshot(part) => part.records,
+            Self::Change(change) => change.records,
+        }
+    }
+
     /// The state nodes in it.
     #[must_use]
     pub fn nodes(&self) -> &[Bytes] {
@@ -47,6 +56,8 @@ pub struct SnapshotPart {
     pub blocks: Vec<EntryBlock>,
     /// The settled blocks.
     pub settled: Settled,
+    /// The newest revision of a record that the leader has seen.
+    pub records: u64,
     /// Nodes of the state trie; each is named by its hash.
     pub nodes: Vec<Bytes>,
 }
@@ -62,6 +73,8 @@ pub struct HeadChange {
     pub blocks: Vec<EntryBlock>,
     /// The settled blocks after it.
     pub settled: Settled,
+    /// The newest revision of a record that the leader has seen.
+    pub records: u64,
     /// Nodes of the state trie that it added; each is named by its hash.
     pub nodes: Vec<Bytes>,
 }

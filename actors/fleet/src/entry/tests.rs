@@ -32,8 +32,15 @@ fn settled() -> impl Strategy<Value = Settled> {
 }
 
 fn content() -> impl Strategy<Value = Content> {
-    let both = || (vec(block(), 0..4), settled(), vec(bytes(), 0..4));
-    let part = (0_u32..5, both()).prop_map(|(part, (blocks, settled, nodes))| {
+    let both = || {
+        (
+            vec(block(), 0..4),
+            settled(),
+            any::<u64>(),
+            vec(bytes(), 0..4),
+        )
+    };
+    let part = (0_u32..5, both()).prop_map(|(part, (blocks, settled, records, nodes))| {
         Content::Snapshot(SnapshotPart {
             part,
             parts: 5,
@@ -43,16 +50,18 @@ fn content() -> impl Strategy<Value = Content> {
             },
             blocks,
             settled,
+            records,
             nodes,
         })
     });
     let change = (any::<u64>(), hash(), vec(hash(), 0..4), both()).prop_map(
-        |(number, hash, reverted, (blocks, settled, nodes))| {
+        |(number, hash, reverted, (blocks, settled, records, nodes))| {
             Content::Change(HeadChange {
                 ancestor: BlockId { number, hash },
                 reverted,
                 blocks,
                 settled,
+                records,
                 nodes,
             })
         },
@@ -148,6 +157,7 @@ fn lengths_are_bounded() {
             head: BlockId::default(),
             blocks: Vec::new(),
             settled: Settled::default(),
+            records: 0,
             nodes: Vec::new(),
         }),
     };

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! entry    = [epoch, sequence, previous, kind, content]
-//! snapshot = [part, parts, head, blocks, settled, nodes]      kind 0
-//! change   = [ancestor, reverted, blocks, settled, nodes]     kind 1
+//! snapshot = [part, parts, head, blocks, settled, records, nodes]      kind 0
+//! change   = [ancestor, reverted, blocks, settled, records, nodes]     kind 1
 //! block    = [number, hash, parent, bytes]
 //! head, ancestor = [number, hash]
 //! settled  = [safe or [], finalized or []]                    each in a list of its own
@@ -60,6 +60,7 @@ fn encode_part(part: &SnapshotPart, out: &mut Vec<u8>) {
     encode_id(part.head, out);
     encode_blocks(&part.blocks, out);
     encode_settled(part.settled, out);
+    part.records.encode(out);
     list(out, |out| {
         part.nodes.iter().for_each(|node| node.encode(out))
     });
@@ -72,6 +73,7 @@ fn encode_change(change: &HeadChange, out: &mut Vec<u8>) {
     });
     encode_blocks(&change.blocks, out);
     encode_settled(change.settled, out);
+    change.records.encode(out);
     list(out, |out| {
         change.nodes.iter().for_each(|node| node.encode(out))
     });
@@ -166,6 +168,7 @@ fn decode_part(bytes: &mut &[u8]) -> Result<SnapshotPart, Error> {
         head: within(bytes, decode_id)?,
         blocks: items(bytes, ENTRY_BLOCKS_MAX, decode_block)?,
         settled: within(bytes, decode_settled)?,
+        records: u64::decode(bytes)?,
         nodes: items(bytes, ENTRY_NODES_MAX, Bytes::decode)?,
     })
 }
@@ -176,6 +179,7 @@ fn decode_change(bytes: &mut &[u8]) -> Result<HeadChange, Error> {
         reverted: items(bytes, ENTRY_BLOCKS_MAX, B256::decode)?,
         blocks: items(bytes, ENTRY_BLOCKS_MAX, decode_block)?,
         settled: within(bytes, decode_settled)?,
+        records: u64::decode(bytes)?,
         nodes: items(bytes, ENTRY_NODES_MAX, Bytes::decode)?,
     })
 }

@@ -170,6 +170,7 @@ fn change(head: BlockId, block: crate::block_id::EntryBlock) -> Content {
         reverted: Vec::new(),
         blocks: vec![block],
         settled: Settled::default(),
+        records: 0,
         nodes: Vec::new(),
     })
 }

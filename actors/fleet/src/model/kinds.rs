@@ -10,6 +10,7 @@ pub(super) enum Kind {
     StoreAway,
     StoreEmptied,
     WritesLost,
+    SplitBrain,
     Reorg,
     Invented,
     Rewritten,
@@ -28,7 +29,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Paused,
         Self::Restarted,
         Self::Cut,
@@ -36,6 +37,7 @@ impl Kind {
         Self::StoreAway,
         Self::StoreEmptied,
         Self::WritesLost,
+        Self::SplitBrain,
         Self::Reorg,
         Self::Invented,
         Self::Rewritten,

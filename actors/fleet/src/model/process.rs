@@ -65,6 +65,8 @@ pub(super) struct Process {
     pub(super) paused_until: Duration,
     pub(super) down_until: Duration,
     pub(super) cut_until: Duration,
+    /// It still talks to the store that was deposed.
+    pub(super) deposed_until: Duration,
 }
 
 impl Process {
@@ -92,6 +94,7 @@ impl Process {
             paused_until: Duration::ZERO,
             down_until: Duration::ZERO,
             cut_until: Duration::ZERO,
+            deposed_until: Duration::ZERO,
         }
     }
 
@@ -253,6 +256,7 @@ impl Process {
                 head,
                 blocks: world.blocks(&blocks),
                 settled,
+                records: 0,
                 nodes,
             }),
             Plan::Change {
@@ -264,6 +268,7 @@ impl Process {
                 reverted,
                 blocks: world.blocks(&blocks),
                 settled,
+                records: 0,
                 nodes,
             }),
         };

@@ -60,6 +60,8 @@ pub(super) struct Schedule {
     now: Duration,
     world: World,
     store: Store,
+    /// A store that another one has replaced, and that does not know it.
+    deposed: Store,
     /// What a replica of the store has, which may become the store.
     backup: Store,
     backup_at: Duration,
@@ -89,6 +91,7 @@ impl Schedule {
             now: Duration::ZERO,
             world: World::new(&mut rng),
             store: Store::new(policy),
+            deposed: Store::new(policy),
             backup: Store::new(policy),
             backup_at: Duration::ZERO,
             store_away_until: Duration::ZERO,
@@ -117,7 +120,8 @@ impl Schedule {
             }
             self.deliver();
             self.step();
-            let broken = self.store.broken.take().or(self.oracle.broken.take());
+            let stores = self.store.broken.take().or(self.deposed.broken.take());
+            let broken = stores.or(self.oracle.broken.take());
             if let Some(broken) = broken {
                 return Err(format!("{:?}: {broken}", self.now));
             }
@@ -130,6 +134,7 @@ impl Schedule {
             process.paused_until = process.paused_until.min(self.now);
             process.down_until = process.down_until.min(self.now);
             process.cut_until = Duration::ZERO;
+            process.deposed_until = Duration::ZERO;
             process.is_cut_from_nodes = false;
             process.late = 0;
         }
@@ -198,7 +203,7 @@ impl Schedule {
 
     fn fail_store(&mut self, until: Duration) {
         let kinds = &mut self.oracle.kinds;
-        match self.rng.below(4) {
+        match self.rng.below(5) {
             0 => {
                 kinds.note(Kind::StoreAway);
                 self.store_away_until = until;
@@ -206,6 +211,15 @@ impl Schedule {
             1 => {
                 kinds.note(Kind::StoreEmptied);
                 self.store = Store::new(self.policy);
+            }
+            2 => {
+                kinds.note(Kind::SplitBrain);
+                self.deposed = std::mem::replace(&mut self.store, self.backup.clone());
+                for process in &mut self.processes {
+                    if self.rng.one_in(2) {
+                        process.deposed_until = until;
+                    }
+                }
             }
             _ => {
                 kinds.note(Kind::WritesLost);
@@ -277,7 +291,11 @@ impl Schedule {
 
     /// The store runs a script.
     fn serve(&mut self, owner: Owner, request: Request) -> Option<Answer> {
-        let (store, now) = (&mut self.store, self.now);
+        let now = self.now;
+        let store = match self.processes[owner.process].deposed_until > now {
+            true => &mut self.deposed,
+            false => &mut self.store,
+        };
         match request {
             Request::Lease(LeaseCall::Acquire { seen }) => {
                 Some(Answer::Acquired(store.acquire(owner, LEASE, seen, now)))

@@ -83,6 +83,7 @@ impl Writer {
                 head: id(head, 0),
                 blocks: vec![block(head - 1 + u64::from(part), 0)],
                 settled: Settled::default(),
+                records: 3,
                 nodes: Vec::new(),
             }))
         })
@@ -98,6 +99,7 @@ impl Writer {
             reverted: Vec::new(),
             blocks: vec![block],
             settled: Settled::default(),
+            records: 4,
             nodes: Vec::new(),
         }))
     }
@@ -160,6 +162,7 @@ fn a_snapshot_is_applied_once_it_is_complete_and_changes_follow() {
     assert!(reading.update.is_none() && reading.events.is_empty());
     assert_eq!(reader.replica.cursor(), change.position);
     assert_eq!(reader.replica.counters().applied(), 2);
+    assert_eq!(reader.replica.records(), 4);
 }
 
 #[test]
