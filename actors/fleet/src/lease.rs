@@ -64,7 +64,8 @@ enum State {
 }
 
 /// What a process knows of the lease. Times are since some start that the caller chooses; they do
-/// not go back.
+/// not go back. A clock that stands still while the machine sleeps is good enough: the store
+/// fences.
 #[derive(Debug)]
 pub struct Lease {
     length: Duration,

@@ -115,7 +115,7 @@ impl<T> Replica<T> {
     /// A replica that has nothing, and will hold at most `blocks_max` blocks.
     #[must_use]
     pub fn new(key: FleetKey, blocks_max: usize) -> Self {
-        Self {
+        let mut replica = Self {
             key,
             policy: Policy::default(),
             chain: HeldChain::new(blocks_max),
@@ -127,13 +127,15 @@ impl<T> Replica<T> {
             epoch: 0,
             records: 0,
             cursor: Position::default(),
-            refill: Some(RefillReason::Start),
+            refill: None,
             forked_epoch: None,
             refused: None,
             wants_snapshot: false,
             unknown_version: None,
             counters: Counters::default(),
-        }
+        };
+        replica.begin_refill(RefillReason::Start);
+        replica
     }
 
     #[cfg(test)]
@@ -252,7 +254,6 @@ impl<T> Replica<T> {
             if let Refusal::Open(OpenError::Version(version)) = refusal {
                 self.unknown_version = Some(version);
             }
-            self.collecting = None;
             self.note(&mut reading, ReplicaEvent::Refused(id, refusal));
             if self.refill.is_none() {
                 reading

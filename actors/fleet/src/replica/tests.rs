@@ -246,6 +246,22 @@ fn what_is_not_the_fleets_moves_nothing() {
 }
 
 #[test]
+fn a_snapshot_goes_on_after_what_is_not_the_fleets() {
+    let (mut reader, mut writer) = (Reader::new(), Writer::new(1));
+    let [first, last] = writer.snapshot(5);
+    reader.read(&first);
+    let far = Position::new(9, 0);
+    assert_eq!(reader.read_at(far, &[0; 99]).events.len(), 1);
+    reader.replica.at_end();
+    assert_eq!(reader.replica.cursor(), first.position);
+    assert!(!reader.replica.report().wants_snapshot);
+    assert!(reader.read(&last).update.is_some());
+    let counters = reader.replica.counters();
+    assert_eq!(counters.refused(RefusalReason::Mac), 1);
+    assert_eq!(counters.refills(RefillReason::Start), 1);
+}
+
+#[test]
 fn blocks_are_verified_whoever_says_what_they_are() {
     let (mut reader, mut writer) = Reader::following();
     let mut false_block = block(6, 0);
