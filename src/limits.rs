@@ -412,11 +412,11 @@ pub(crate) const LAST_KEY_BYTES_MAX: usize = 128;
 
 /// Longest JSON Web Token that is read, in bytes: it has three claims, and those of an issuer's
 /// own.
-pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// How much the clocks of a token's issuer and of this machine may differ: its `exp` counts that
 /// much later, and its `nbf` that much earlier.
-pub(crate) const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
 
 /// Tokens that one worker has verified and need not verify again: some 800 KB. To verify one takes
 /// as long as some cheap requests.

@@ -74,5 +74,5 @@ pub use session_caps::SessionCaps;
 pub(crate) use session_caps::SessionPermit;
 pub use table_update::AccessSource;
 pub use tenant::{MethodSet, ServiceLimits, Tenant};
-pub use token::TokenError;
+pub use token::{SignedToken, TokenError, VerifiedToken};
 pub(crate) use token_cache::TokenCache;

@@ -36,7 +36,7 @@ pub enum TokenError {
 
 /// A token that was read, and names one of a key's public keys. Nothing that it says is believed.
 #[derive(Debug)]
-pub(super) struct SignedToken<'a> {
+pub struct SignedToken<'a> {
     /// What is signed: the header and the claims, still encoded.
     signed: &'a str,
     claims: &'a str,
@@ -50,10 +50,7 @@ impl<'a> SignedToken<'a> {
     ///
     /// # Errors
     /// It cannot have been signed by one of these keys.
-    pub(super) fn new(
-        token: &'a str,
-        public_keys: &'a [Arc<VerifyingKey>],
-    ) -> Result<Self, TokenError> {
+    pub fn new(token: &'a str, public_keys: &'a [Arc<VerifyingKey>]) -> Result<Self, TokenError> {
         let (header, claims, signature) = split(token).ok_or(TokenError::Invalid)?;
         // Everything before the last dot, and the dots are there.
         let signed = &token[..token.len() - signature.len() - 1];
@@ -73,7 +70,7 @@ impl<'a> SignedToken<'a> {
     ///
     /// # Errors
     /// It is not signed, or it is for something else.
-    pub(super) fn verify(&self, audience: KeyId) -> Result<VerifiedToken, TokenError> {
+    pub fn verify(&self, audience: KeyId) -> Result<VerifiedToken, TokenError> {
         if !self
             .public_key
             .verifies(self.signed.as_bytes(), &self.signature)
@@ -97,7 +94,7 @@ impl<'a> SignedToken<'a> {
 
 /// A token that one of a key's public keys has signed.
 #[derive(Clone, Debug)]
-pub(super) struct VerifiedToken {
+pub struct VerifiedToken {
     public_key: Arc<VerifyingKey>,
     /// Whether it names the public key. One that does not is accepted while there is one alone.
     names_public_key: bool,
@@ -111,7 +108,7 @@ impl VerifiedToken {
     ///
     /// # Errors
     /// It does not let a request in at `now`.
-    pub(super) fn check(
+    pub fn check(
         &self,
         public_keys: &[Arc<VerifyingKey>],
         now: UnixMillis,

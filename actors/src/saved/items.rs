@@ -45,10 +45,7 @@ impl SavedItems {
     /// The system has no thread left.
     pub(super) fn start(file: ReadFile, status: Arc<SavedStatus>) -> io::Result<Self> {
         let (loads, waiting) = channel::bounded(LOADS_MAX);
-        let mut reader = Reader {
-            file: Some(file),
-            status,
-        };
+        let mut reader = Reader::new(file, status);
         spawn("saved-items", move || reader.run(&waiting))?;
         Ok(Self {
             loads,
@@ -84,13 +81,20 @@ impl SavedItems {
 }
 
 /// The thread that reads.
-struct Reader {
+pub(super) struct Reader {
     /// `None` once it could not be read.
     file: Option<ReadFile>,
     status: Arc<SavedStatus>,
 }
 
 impl Reader {
+    pub(super) const fn new(file: ReadFile, status: Arc<SavedStatus>) -> Self {
+        Self {
+            file: Some(file),
+            status,
+        }
+    }
+
     fn run(&mut self, loads: &Receiver<Load>) {
         for load in loads {
             let Load {
@@ -118,7 +122,8 @@ impl Reader {
         }
     }
 
-    fn item(&mut self, hash: &B256) -> Option<Bytes> {
+    /// A trie node or code that has this hash.
+    pub(super) fn item(&mut self, hash: &B256) -> Option<Bytes> {
         match self.file.as_ref()?.item(hash) {
             Ok(content) => {
                 let content = Bytes::from(content?);

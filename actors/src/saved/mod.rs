@@ -3,7 +3,8 @@
 //!
 //! Nothing in the file is trusted. A block is verified as if an upstream had stated it, a trie node
 //! or code is checked by its hash when a read needs it, and what fails is fetched as if it were not
-//! there. Only the senders of a block's transactions are recovered later, from what was verified. So the file may be damaged, old or of another fork, and may be removed at any time.
+//! there. So the file may be damaged, old or of another fork, and may be removed at any time.
+//! Senders are recovered after a block is verified: its hash covers the signatures.
 //!
 //! Threads of their own read and write, so that neither the source nor a request waits for a disk
 //! that hangs: after a second, nodes are asked.
@@ -17,9 +18,13 @@
 //! | `writer` | what is written, and when |
 //! | `merged_blocks` | the blocks whose changes are merged into the state that is held |
 //! | `status` | how often each ended how |
+//! | `file_check` | tests: what holds for every file |
 
 mod blocks;
 mod file;
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::expect_used, reason = "a failed check is a failed test")]
+mod file_check;
 mod items;
 mod merged_blocks;
 mod restored;
@@ -33,6 +38,8 @@ use std::{io, thread, time::Duration};
 
 pub(crate) use blocks::SavedBlocks;
 pub(crate) use file::FileError;
+#[cfg(any(test, feature = "testing"))]
+pub use file_check::{check_file, check_rows};
 pub(crate) use items::{SavedItems, WantedState};
 pub(crate) use merged_blocks::MergedBlocks;
 pub(crate) use restored::{Restored, SavedSetup};

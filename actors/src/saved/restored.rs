@@ -1,11 +1,17 @@
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use alloy_primitives::B256;
 use crossbeam::channel;
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
-    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, SavedWriter, file::SavedFile,
+    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, SavedWriter,
+    file::{BlockRow, SavedFile},
     writer::WriterSetup,
 };
 use crate::head::Head;
@@ -92,20 +98,12 @@ impl Restored {
         setup: &SavedSetup,
         status: &Arc<SavedStatus>,
     ) -> Result<(Self, WriterSetup), FileError> {
-        let opened = SavedFile::open(&setup.folder).and_then(|file| {
-            let (rows, merged) = (file.blocks()?, file.merged()?);
-            let has_items = file.has_items()?;
-            Ok((file, rows, merged, has_items))
-        });
-        let (file, rows, merged, has_items) = match opened {
-            Err(FileError::Unusable(reason)) => {
-                let folder = setup.folder.display();
-                tracing::warn!(%folder, reason, "the saved window cannot be used: it is replaced");
-                let file = SavedFile::replace(&setup.folder)?;
-                (file, Vec::new(), Vec::new(), false)
-            }
-            opened => opened?,
-        };
+        let Found {
+            file,
+            rows,
+            merged,
+            has_items,
+        } = Found::in_folder(&setup.folder)?;
         let found = rows.iter().map(|row| (row.hash, row.number));
         let found: Vec<_> = found
             .filter(|(hash, number)| *number > 0 || *hash == setup.genesis)
@@ -151,5 +149,38 @@ impl Restored {
             items_bytes_max: setup.items_bytes_max,
             written: Vec::new(),
         }
+    }
+}
+
+/// The file, and what is read of it at the start.
+pub(super) struct Found {
+    pub(super) file: SavedFile,
+    pub(super) rows: Vec<BlockRow>,
+    pub(super) merged: Vec<B256>,
+    pub(super) has_items: bool,
+}
+
+impl Found {
+    /// Opens the file of this folder. One that cannot be used is replaced.
+    ///
+    /// # Errors
+    /// [`FileError::Failed`]: the system says no.
+    pub(super) fn in_folder(folder: &Path) -> Result<Self, FileError> {
+        let opened = SavedFile::open(folder).and_then(Self::read);
+        let Err(FileError::Unusable(reason)) = opened else {
+            return opened;
+        };
+        let shown = folder.display();
+        tracing::warn!(folder = %shown, reason, "the saved window cannot be used: it is replaced");
+        SavedFile::replace(folder).and_then(Self::read)
+    }
+
+    fn read(file: SavedFile) -> Result<Self, FileError> {
+        Ok(Self {
+            rows: file.blocks()?,
+            merged: file.merged()?,
+            has_items: file.has_items()?,
+            file,
+        })
     }
 }

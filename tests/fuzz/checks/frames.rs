@@ -56,8 +56,9 @@ struct Run {
     payload: Vec<u8>,
 }
 
-/// The decoded frames, and whether the decoder refused one. An unfinished message at the end is
-/// omitted: with smaller frames more of it would be decoded.
+/// The decoded frames, and whether the decoder refused one. Unfinished messages at the end are
+/// omitted: with smaller frames more of them would be decoded. There are several if one begins
+/// within another, which this decoder leaves to the codec to refuse.
 fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
     let mut runs: Vec<Run> = Vec::new();
     let mut rest = BytesMut::from(bytes);
@@ -80,7 +81,7 @@ fn messages(bytes: &[u8], size_max: usize) -> (Vec<Run>, bool) {
             }),
         }
     };
-    runs.pop_if(|run| is_unfinished(run));
+    while runs.pop_if(|run| is_unfinished(run)).is_some() {}
     (runs, is_refused)
 }
 
