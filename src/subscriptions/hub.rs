@@ -259,7 +259,7 @@ impl Hub {
         if logs.is_empty() {
             return;
         }
-        let count = block.json().log_count();
+        let count = block.log_count();
         for index in 0..count {
             let position = if is_removed { count - 1 - index } else { index };
             let mut notification = None;

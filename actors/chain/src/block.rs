@@ -1,6 +1,6 @@
 //! A block as decoded from RLP, and a block as the window holds it.
 
-mod derived;
+mod lazy_json;
 mod parts;
 
 use std::sync::{Arc, LazyLock};
@@ -9,7 +9,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 
 pub use self::{
-    derived::{DeriveError, Derived, LazyDerived},
+    lazy_json::{JsonError, LazyJson},
     parts::{BlockParts, RawBlock},
 };
 pub use crate::network::{Receipt, SenderSource, Transaction, TxType, with_bloom};
@@ -50,8 +50,8 @@ pub struct Block {
     /// What later ommers are checked against: the block and its ancestors, at most
     /// `OMMER_ANCESTORS_MAX`, the block first. Empty after the merge: those blocks have no ommers.
     pub ommer_ancestors: Vec<Arc<OmmerAncestor>>,
-    /// What its senders are needed for.
-    pub derived: LazyDerived,
+    /// JSON of block, transactions, receipts, logs and uncles, for [`Self::json`].
+    pub lazy_json: LazyJson,
     /// Search structure over the block's logs.
     pub postings: LogPostings,
     /// What its transactions paid, and what the next block asks for.
@@ -81,26 +81,32 @@ impl Block {
 
     /// JSON of block, transactions, receipts, logs and uncles.
     ///
-    /// A block that was restored recovers its senders first, if [`Self::derive`] has not, which
-    /// takes about 35 µs a transaction. If that fails, all is null.
+    /// It is there, but for a block that was restored: then the first use recovers the senders,
+    /// which takes about 35 µs a transaction. If one cannot be recovered, all is null.
     #[must_use]
     pub fn json(&self) -> &BlockJson {
-        static ABSENT: LazyLock<BlockJson> = LazyLock::new(BlockJson::absent);
-        self.derived.get().map_or(&ABSENT, |derived| &derived.json)
+        static NULL: LazyLock<BlockJson> = LazyLock::new(BlockJson::null);
+        self.lazy_json.get().unwrap_or(&NULL)
     }
 
-    /// The lowest tips that count for a suggestion, ascending; see [`Self::json`].
-    pub(crate) fn tip_samples(&self) -> &[u128] {
-        let derived = self.derived.get();
-        derived.map_or(&[], |derived| &derived.tip_samples)
-    }
-
-    /// Makes what is left to be made of the block, so that no request has to.
+    /// Makes the JSON now, so that no request has to.
     ///
     /// # Errors
-    /// [`DeriveError`].
-    pub fn derive(&self) -> Result<(), &DeriveError> {
-        self.derived.get().map(|_| ())
+    /// [`JsonError`].
+    pub fn make_json(&self) -> Result<(), &JsonError> {
+        self.lazy_json.get().map(|_| ())
+    }
+
+    /// Whether [`Self::json`] takes no time.
+    #[must_use]
+    pub fn has_json(&self) -> bool {
+        self.lazy_json.is_made()
+    }
+
+    /// Number of logs.
+    #[must_use]
+    pub const fn log_count(&self) -> usize {
+        self.postings.len()
     }
 
     /// Bytes of memory that the block holds by itself: header, hashes, JSON and log index. Its
@@ -118,7 +124,7 @@ impl Block {
             + size_of_val(&*self.ancestors)
             + size_of_val(&*self.ommer_ancestors)
             + own
-            + self.derived.bytes()
+            + self.lazy_json.bytes()
             + self.postings.bytes()
             + self.fees.bytes()
     }

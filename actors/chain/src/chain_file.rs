@@ -326,6 +326,14 @@ impl<R: Read> ChainReader<R> {
     }
 }
 
+/// Decodes a block from the front of `rlp`, after counting its transactions.
+pub(crate) fn decode_block(rlp: &mut &[u8]) -> Result<RawBlock, alloy_rlp::Error> {
+    match too_many_transactions(rlp)? {
+        true => Err(alloy_rlp::Error::Custom("too many transactions")),
+        false => RawBlock::decode(rlp),
+    }
+}
+
 /// Whether the block in `rlp` (a list of header, transactions, ommers, …) has more than
 /// [`BLOCK_TRANSACTIONS_MAX`] transactions.
 fn too_many_transactions(mut rlp: &[u8]) -> Result<bool, alloy_rlp::Error> {

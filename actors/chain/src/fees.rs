@@ -18,5 +18,4 @@ pub use self::{
     next_block::next_base_fee,
 };
 
-pub(crate) use block_fees::tip_samples;
 pub(crate) use suggestion::{suggested_tip, suggested_tips};

@@ -12,10 +12,10 @@ use alloy_rlp::Encodable;
 
 use crate::{
     block::{
-        ANCESTORS_MAX, Block, BlockParts, Derived, LazyDerived, OMMER_ANCESTORS_MAX, OmmerAncestor,
-        RawBlock, Receipt,
+        ANCESTORS_MAX, Block, BlockParts, LazyJson, OMMER_ANCESTORS_MAX, OmmerAncestor, RawBlock,
+        Receipt,
     },
-    encode::{EncodeError, EncodeOptions},
+    encode::{BlockJson, EncodeError, EncodeOptions},
     execute::{self, ExecuteError, Executed},
     fees::BlockFees,
     log_search::LogPostings,
@@ -232,8 +232,8 @@ impl Importer {
             fees: self.fee_rules.fees(header),
             total_difficulty,
         };
-        let derived =
-            Derived::new(&parts, self.options).map_err(|error| ImportError::of(header, error))?;
+        let json = BlockJson::encode(&parts, self.options)
+            .map_err(|error| ImportError::of(header, error))?;
         let ommer_ancestors = if self.spec.merged_after(header.difficulty, total_difficulty) {
             Vec::new()
         } else {
@@ -248,7 +248,7 @@ impl Importer {
         };
         Ok(block_from_parts(
             &parts,
-            derived.into(),
+            json.into(),
             lineage.ancestors,
             ommer_ancestors,
         ))
@@ -258,7 +258,7 @@ impl Importer {
 /// Makes a block, still without its state, from verified and encoded parts.
 pub(crate) fn block_from_parts(
     parts: &BlockParts<'_>,
-    derived: LazyDerived,
+    lazy_json: LazyJson,
     ancestors: Arc<[B256]>,
     ommer_ancestors: Vec<Arc<OmmerAncestor>>,
 ) -> Block {
@@ -273,9 +273,9 @@ pub(crate) fn block_from_parts(
         total_difficulty: parts.total_difficulty,
         ancestors,
         ommer_ancestors,
-        derived,
+        lazy_json,
         postings: LogPostings::new(logs),
-        fees: BlockFees::new(parts.raw, parts.receipts, parts.fees),
+        fees: BlockFees::new(parts),
         state: None,
     }
 }

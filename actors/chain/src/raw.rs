@@ -1,5 +1,5 @@
-//! Blocks, receipts and transactions of held blocks as consensus encodes them: RLP, typed by
-//! EIP-2718.
+//! Blocks, receipts and transactions of held blocks: decoded from their JSON, and as consensus
+//! encodes them, which is RLP, typed by EIP-2718.
 //!
 //! Of a block's RLP, only the header's is at hand. The rest is encoded from the block's JSON, which
 //! was made from verified values, and has every value that a hash covers. How long the RLP is was
@@ -106,11 +106,11 @@ impl RawItem {
     }
 }
 
-/// The block and its receipts, from its JSON.
+/// Decodes the block and its receipts from its JSON.
 ///
 /// # Errors
 /// [`RawError`].
-pub(crate) fn read_back(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
+pub(crate) fn decode_block(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
     let indices = 0..block.json().transaction_count();
     let body = BlockBody {
         transactions: indices

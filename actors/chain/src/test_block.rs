@@ -6,8 +6,8 @@ use alloy_consensus::{BlockBody, Eip658Value, Header, Receipt as PlainReceipt, S
 use alloy_primitives::{Address, B256, Log, Signature, U256};
 
 use crate::{
-    block::{ANCESTORS_MAX, Block, BlockParts, Derived, RawBlock, Receipt, Transaction, TxType},
-    encode::EncodeOptions,
+    block::{ANCESTORS_MAX, Block, BlockParts, RawBlock, Receipt, Transaction, TxType},
+    encode::{BlockJson, EncodeOptions},
     fees::BlockFees,
     log_search::LogPostings,
     network::HeaderFees,
@@ -96,7 +96,7 @@ impl TestBlock {
             fees: HeaderFees::default(),
             total_difficulty: Some(total_difficulty),
         };
-        let derived = Derived::new(&parts, EncodeOptions::default());
+        let json = BlockJson::encode(&parts, EncodeOptions::default());
         let logs = receipts.iter().flat_map(Receipt::logs);
         let numbers = self.transactions.iter().map(|(number, _)| *number);
         Arc::new(Block {
@@ -105,9 +105,9 @@ impl TestBlock {
             total_difficulty: parts.total_difficulty,
             ancestors,
             ommer_ancestors: Vec::new(),
-            derived: derived.expect("the block is small").into(),
+            lazy_json: json.expect("the block is small").into(),
             postings: LogPostings::new(logs),
-            fees: BlockFees::new(&raw, &receipts, parts.fees),
+            fees: BlockFees::new(&parts),
             state: None,
             header: raw.header,
         })

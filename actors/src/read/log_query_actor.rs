@@ -69,6 +69,9 @@ trait LogQuery: PoolQuery + Sized {
     /// The most work that counting takes, in look-ups.
     fn lookups(&self) -> Reply<usize>;
 
+    /// Whether a block has its JSON still to make, which is too much for a worker.
+    fn lacks_json(&self) -> Reply<bool>;
+
     /// Counts the matches.
     fn find(&self) -> Reply<Self::Output>;
 
@@ -84,7 +87,8 @@ fn pool_work<Q: LogQuery>(query: &Q) -> Reply<Option<Duration>> {
     check_alive(query)?;
     let lookups = query.lookups()?;
     let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
-    Ok((lookups > WORKER_LOOKUPS_MAX).then(|| Duration::from_nanos(nanos)))
+    let is_too_much = lookups > WORKER_LOOKUPS_MAX || query.lacks_json()?;
+    Ok(is_too_much.then(|| Duration::from_nanos(nanos)))
 }
 
 impl Actor for LogQueryActor {
@@ -152,6 +156,11 @@ impl LogQuery for FindLogs {
         ))
     }
 
+    fn lacks_json(&self) -> Reply<bool> {
+        let blocks = blocks_of(&self.snapshot, self.range)?;
+        Ok(!blocks.iter().all(|block| block.has_json()))
+    }
+
     fn find(&self) -> Reply<Json> {
         let blocks = blocks_of(&self.snapshot, self.range)?;
         log_search::search(blocks, &self.filter, self.limit, &self.cancel)
@@ -185,6 +194,10 @@ impl LogQuery for FindLogChanges {
     fn lookups(&self) -> Reply<usize> {
         let blocks = self.changes.iter().map(|change| &*change.block);
         Ok(count_work(blocks, &self.filter))
+    }
+
+    fn lacks_json(&self) -> Reply<bool> {
+        Ok(!self.changes.iter().all(|change| change.block.has_json()))
     }
 
     fn find(&self) -> Reply<LogChanges> {
@@ -260,7 +273,7 @@ fn count_work<'a>(blocks: impl ExactSizeIterator<Item = &'a Block>, filter: &Log
     if count < 2 {
         return lookups;
     }
-    let logs: usize = blocks.map(|block| block.json().log_count()).sum();
+    let logs: usize = blocks.map(|block| block.log_count()).sum();
     lookups.saturating_add(logs / (WORKER_CANDIDATES_MAX / WORKER_LOOKUPS_MAX))
 }
 

@@ -57,7 +57,7 @@ impl SavedBlocks {
         }
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let (sender, read) = channel::bounded(cores);
-        let (verified, to_derive) = channel::bounded(newest_first.len());
+        let (verified, to_make) = channel::bounded(newest_first.len());
         let reader = Arc::clone(&this);
         spawn("saved-blocks", move || {
             for hash in newest_first {
@@ -72,10 +72,10 @@ impl SavedBlocks {
         })?;
         for _ in 0..cores {
             let (blocks, read) = (Arc::clone(&this), read.clone());
-            let (verified, to_derive) = (verified.clone(), to_derive.clone());
+            let (verified, to_make) = (verified.clone(), to_make.clone());
             spawn("restore", move || {
                 blocks.verify(&read, verified);
-                derive(&to_derive);
+                blocks.make_json(&to_make);
             })?;
         }
         Ok(this)
@@ -160,6 +160,20 @@ impl SavedBlocks {
         }
     }
 
+    /// Makes the JSON of verified blocks, once all are verified: a window is ready without it.
+    fn make_json(&self, verified: &Receiver<Arc<Block>>) {
+        for block in verified {
+            // Nobody else holds one that was not wanted.
+            if Arc::strong_count(&block) > 1
+                && let Err(error) = block.make_json()
+            {
+                let hash = block.hash;
+                tracing::error!(%hash, %error, "a saved block has no JSON");
+                self.refuse(&hash);
+            }
+        }
+    }
+
     /// Drops a block that is of no use, and has it removed from the file.
     fn refuse(&self, hash: &B256) {
         self.status.count_block(false);
@@ -169,16 +183,5 @@ impl SavedBlocks {
         found.refused.push(*hash);
         drop(found);
         self.progress.send_modify(|count| *count += 1);
-    }
-}
-
-/// Makes what is left to be made of verified blocks, once all are verified: a window is ready
-/// without it, and a request that comes earlier makes it for its block.
-fn derive(verified: &Receiver<Arc<Block>>) {
-    for block in verified {
-        if let Err(error) = block.derive() {
-            let hash = block.hash;
-            tracing::error!(%hash, %error, "a saved block cannot be answered with");
-        }
     }
 }

@@ -245,6 +245,7 @@ async fn the_canonical_blocks_of_the_window_are_saved() {
     for block in &canonical {
         assert_eq!(blocks.hash_at(block.number()), Some(block.hash));
         let again = blocks.block(&block.hash).await.unwrap();
+        wait_until("no request has to make its JSON", || again.has_json());
         assert_eq!(again.json().block(true), block.json().block(true));
         assert_eq!(again.json().receipts(), block.json().receipts());
     }

@@ -29,7 +29,7 @@ const FAILED_PAUSE: Duration = Duration::from_secs(10);
 /// period for this and for other parts.
 const LAST_WRITE_MAX: Duration = Duration::from_secs(4);
 
-/// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each, are written one part
+/// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each to encode, are written one part
 /// after another.
 const BLOCKS_AT_ONCE: usize = 8;
 

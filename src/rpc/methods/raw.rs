@@ -32,10 +32,7 @@ pub(crate) async fn get_header(context: &RequestContext<'_>, params: Params<'_>)
 /// The EIP-2718 encodings of a block's receipts.
 pub(crate) async fn get_receipts(context: &RequestContext<'_>, params: Params<'_>) -> MethodResult {
     let block = block(context, params)?;
-    count(
-        context,
-        block.transaction_hashes.len() + block.json().log_count(),
-    );
+    count(context, block.transaction_hashes.len() + block.log_count());
     encode(context, RawItem::Receipts(block)).await
 }
 

@@ -20,7 +20,11 @@ const WITHDRAWAL_SIZE_HINT: usize = 160;
 /// Enough bytes for a block without its transactions.
 pub(super) fn size_hint(block: &RawBlock) -> usize {
     let withdrawals = block.body.withdrawals.as_ref().map_or(0, |list| list.len());
-    SIZE_HINT + HASH_SIZE_HINT * block.body.ommers.len() + WITHDRAWAL_SIZE_HINT * withdrawals
+    let extra_data = 2 * block.header.extra_data.len();
+    SIZE_HINT
+        + extra_data
+        + HASH_SIZE_HINT * block.body.ommers.len()
+        + WITHDRAWAL_SIZE_HINT * withdrawals
 }
 
 /// Writes the block; `transactions` writes the array of transactions.

@@ -89,8 +89,8 @@ impl BlockJson {
         Ok(json)
     }
 
-    /// No block: all of it is null.
-    pub(crate) fn absent() -> Self {
+    /// The JSON of a block that has none: all of it is null.
+    pub(crate) fn null() -> Self {
         const NULL: Bytes = Bytes::from_static(b"null");
         Self {
             full: NULL,
@@ -111,10 +111,10 @@ impl BlockJson {
         let transactions = &raw.body.transactions;
         let logs: usize = receipts.iter().map(|receipt| receipt.logs().len()).sum();
         let spans = transactions.len() + receipts.len() + logs + raw.body.ommers.len();
-        full_size_hint(raw)
-            + hashes_size_hint(raw)
-            + receipts_size_hint(receipts)
-            + uncles_size_hint(raw)
+        full_size_max(raw)
+            + hashes_size_max(raw)
+            + receipts_size_max(receipts)
+            + uncles_size_max(raw)
             + spans * size_of::<Span>()
     }
 
@@ -220,21 +220,23 @@ pub(crate) fn simulated_block(
     });
 }
 
-fn full_size_hint(raw: &RawBlock) -> usize {
+fn full_size_max(raw: &RawBlock) -> usize {
     let transactions = raw.body.transactions.iter();
     block::size_hint(raw) + transactions.map(transaction::size_hint).sum::<usize>()
 }
 
-fn hashes_size_hint(raw: &RawBlock) -> usize {
+fn hashes_size_max(raw: &RawBlock) -> usize {
     block::size_hint(raw) + block::HASH_SIZE_HINT * raw.body.transactions.len()
 }
 
-fn receipts_size_hint(receipts: &[Receipt]) -> usize {
+fn receipts_size_max(receipts: &[Receipt]) -> usize {
     2 + receipts.iter().map(receipt::size_hint).sum::<usize>()
 }
 
-fn uncles_size_hint(raw: &RawBlock) -> usize {
-    2 + block::SIZE_HINT * raw.body.ommers.len()
+fn uncles_size_max(raw: &RawBlock) -> usize {
+    let ommers = raw.body.ommers.iter();
+    let sizes = ommers.map(|ommer| 1 + block::SIZE_HINT + 2 * ommer.extra_data.len());
+    2 + sizes.sum::<usize>()
 }
 
 fn full_block(
@@ -242,7 +244,7 @@ fn full_block(
     uncle_hashes: &[B256],
     options: EncodeOptions,
 ) -> (Bytes, Vec<Span>) {
-    let mut w = JsonWriter::with_capacity(full_size_hint(parts.raw));
+    let mut w = JsonWriter::with_capacity(full_size_max(parts.raw));
     let mut spans = Vec::with_capacity(parts.raw.body.transactions.len());
     block::write(&mut w, parts, uncle_hashes, options, |w| {
         full_transactions(w, parts, |span| spans.push(span));
@@ -269,7 +271,7 @@ fn block_with_hashes(
     uncle_hashes: &[B256],
     options: EncodeOptions,
 ) -> Bytes {
-    let mut w = JsonWriter::with_capacity(hashes_size_hint(parts.raw));
+    let mut w = JsonWriter::with_capacity(hashes_size_max(parts.raw));
     block::write(&mut w, parts, uncle_hashes, options, |w| {
         transaction_hashes(w, parts);
     });
@@ -284,7 +286,7 @@ fn transaction_hashes(w: &mut JsonWriter, parts: &BlockParts<'_>) {
 
 /// The array of receipts, each receipt's place in it, and each log's.
 fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
-    let mut w = JsonWriter::with_capacity(receipts_size_hint(parts.receipts));
+    let mut w = JsonWriter::with_capacity(receipts_size_max(parts.receipts));
     let mut spans = Vec::with_capacity(parts.receipts.len());
     let log_count = parts
         .receipts
@@ -315,7 +317,7 @@ fn all_uncles(
     hashes: &[B256],
     options: EncodeOptions,
 ) -> (Bytes, Vec<Span>) {
-    let mut w = JsonWriter::with_capacity(uncles_size_hint(parts.raw));
+    let mut w = JsonWriter::with_capacity(uncles_size_max(parts.raw));
     let mut spans = Vec::with_capacity(hashes.len());
     w.array(
         parts.raw.body.ommers.iter().zip(hashes),

@@ -1,11 +1,8 @@
 //! What the transactions of a block paid.
 
-use alloy_consensus::{Header, Transaction as _};
+use alloy_consensus::Transaction as _;
 
-use crate::{
-    block::{BlockParts, RawBlock, Receipt, Transaction},
-    network::HeaderFees,
-};
+use crate::{block::BlockParts, network::HeaderFees};
 
 /// Tips of a block that a suggestion looks at.
 pub(super) const SAMPLES_MAX: usize = 3;
@@ -25,6 +22,9 @@ pub struct BlockFees {
     pub(super) header: HeaderFees,
     /// One for each transaction, the lowest first; equal ones in block order.
     pub(super) tips: Box<[PaidTip]>,
+    /// The lowest tips that count for a suggestion, ascending: not those close to nothing, and not
+    /// the proposer's own.
+    pub(super) samples: Box<[u128]>,
 }
 
 /// The priority fee that a transaction paid, and its gas.
@@ -37,20 +37,37 @@ pub(super) struct PaidTip {
 impl BlockFees {
     /// The fees of this block.
     #[must_use]
-    pub fn new(raw: &RawBlock, receipts: &[Receipt], header: HeaderFees) -> Self {
+    pub fn new(parts: &BlockParts<'_>) -> Self {
+        let header = &parts.raw.header;
+        let base_fee = header.base_fee_per_gas;
         let mut gas_before = 0;
-        let each = raw.body.transactions.iter().zip(receipts);
-        let mut tips: Box<[_]> = each
-            .map(|(transaction, receipt)| {
+        let transactions = &parts.raw.body.transactions;
+        let paid = transactions.iter().zip(parts.receipts).enumerate();
+        let mut paid: Vec<_> = paid
+            .map(|(index, (transaction, receipt))| {
                 let cumulative = receipt.cumulative_gas_used();
                 let gas_used = cumulative.saturating_sub(gas_before);
                 gas_before = cumulative;
-                let tip = tip(&raw.header, transaction);
-                PaidTip { tip, gas_used }
+                let price = transaction.effective_gas_price(base_fee);
+                let tip = price.saturating_sub(base_fee.unwrap_or_default().into());
+                (PaidTip { tip, gas_used }, index)
             })
             .collect();
-        tips.sort_by_key(|paid| paid.tip);
-        Self { header, tips }
+        paid.sort_by_key(|(paid, _)| paid.tip);
+        // Only those that may count have to be recovered.
+        let sender = |index: usize| match parts.senders.get(index) {
+            None => transactions[index].sender_source().address(),
+            sender => sender.copied(),
+        };
+        let counts = |(paid, index): &&(PaidTip, usize)| {
+            paid.tip >= SAMPLE_MIN && sender(*index) != Some(header.beneficiary)
+        };
+        let samples = paid.iter().filter(counts).take(SAMPLES_MAX);
+        Self {
+            header: parts.fees,
+            samples: samples.map(|(paid, _)| paid.tip).collect(),
+            tips: paid.into_iter().map(|(paid, _)| paid).collect(),
+        }
     }
 
     /// Price of a unit of blob gas in the block (EIP-4844); `None` before Cancun.
@@ -67,26 +84,6 @@ impl BlockFees {
 
     /// Bytes of memory behind it.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.tips)
+        size_of_val(&*self.tips) + size_of_val(&*self.samples)
     }
-}
-
-/// The lowest tips of a block that count for a suggestion, ascending: not those close to nothing,
-/// and not the proposer's own.
-pub(crate) fn tip_samples(parts: &BlockParts<'_>) -> Box<[u128]> {
-    let header = &parts.raw.header;
-    let each = parts.raw.body.transactions.iter().zip(parts.senders);
-    let counts = each.filter(|(_, sender)| **sender != header.beneficiary);
-    let tips = counts.map(|(transaction, _)| tip(header, transaction));
-    let mut tips: Vec<_> = tips.filter(|tip| *tip >= SAMPLE_MIN).collect();
-    tips.sort_unstable();
-    tips.truncate(SAMPLES_MAX);
-    tips.into()
-}
-
-/// The priority fee that a transaction paid in the block with this header.
-fn tip(header: &Header, transaction: &Transaction) -> u128 {
-    let base_fee = header.base_fee_per_gas;
-    let price = transaction.effective_gas_price(base_fee);
-    price.saturating_sub(base_fee.unwrap_or_default().into())
 }

@@ -52,7 +52,7 @@ impl Sampled {
             empty: 0,
         };
         while let Some(block) = asked.pop_front() {
-            let samples = block.tip_samples();
+            let samples = &block.fees.samples;
             if samples.len() <= 1
                 && sampled.count() + 1 + asked.len() < 2 * BLOCKS
                 && let Some(further) = older.next()
@@ -84,7 +84,6 @@ impl Sampled {
 mod tests {
     use super::*;
     use crate::{
-        block::Derived,
         test_block::TestBlock,
         window::{WINDOW_BLOCKS, Window},
     };
@@ -94,11 +93,7 @@ mod tests {
     /// A child with these tips.
     fn child(parent: &Block, tips: &[u128]) -> Arc<Block> {
         let mut block = Arc::unwrap_or_clone(TestBlock::default().child_of(parent));
-        let derived = Derived {
-            json: block.json().clone(),
-            tip_samples: tips.into(),
-        };
-        block.derived = derived.into();
+        block.fees.samples = tips.into();
         Arc::new(block)
     }
 

@@ -148,7 +148,7 @@ impl LogPostings {
     }
 
     /// Number of logs.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.log_keys.len()
     }
 

@@ -111,7 +111,7 @@ impl Receipt {
     /// checked: a receipts root covers both.
     pub(crate) fn decode(mut encoded: &[u8]) -> alloy_rlp::Result<Self> {
         let tx_type = match encoded.first() {
-            // A list: no type is that large.
+            // A legacy receipt is a list.
             None | Some(EMPTY_LIST_CODE..) => TxType::Legacy,
             Some(&flag) => {
                 encoded = &encoded[1..];

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    block::Derived,
     encode::{
-        EncodeOptions,
+        BlockJson, EncodeOptions,
         tests::arbitrary::{self, Sample},
     },
     import::block_from_parts,
@@ -17,13 +16,8 @@ use crate::{
 
 fn held(sample: &Sample) -> Arc<Block> {
     let parts = sample.parts();
-    let derived = Derived::new(&parts, EncodeOptions::default()).unwrap();
-    Arc::new(block_from_parts(
-        &parts,
-        derived.into(),
-        [].into(),
-        Vec::new(),
-    ))
+    let json = BlockJson::encode(&parts, EncodeOptions::default()).unwrap();
+    Arc::new(block_from_parts(&parts, json.into(), [].into(), Vec::new()))
 }
 
 /// Takes a value in parts of at most so many bytes.

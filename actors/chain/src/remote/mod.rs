@@ -10,7 +10,7 @@
 //! | [`StatedBlock`], [`StatedHeader`], [`StatedReceipts`] | the block, its header or its receipts, decoded once from an answer |
 //! | [`verify_proof`], [`verify_code`] | account proofs and codes |
 //! | `saved` | a verified block as bytes, and from bytes |
-//! | `without_senders` | a block from bytes, whose senders are recovered later |
+//! | `restored_block` | a block from such bytes, whose senders are recovered later |
 //! | [`UpstreamFault`] | which check an answer failed |
 //! | `reasons` | a macro for enums of reasons with labels and texts |
 //! | `json` | an answer parsed, within bounds |
@@ -28,10 +28,10 @@ mod proof;
 pub(crate) mod reader;
 mod reasons;
 pub(crate) mod receipt;
+mod restored_block;
 mod saved;
 mod stated;
 mod verifier;
-mod without_senders;
 
 #[cfg(test)]
 mod tests;

@@ -4,21 +4,21 @@ use std::{io, sync::Arc};
 
 use alloy_eips::Encodable2718;
 use alloy_primitives::{B256, Bytes, U256};
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{Decodable, Header, RlpEncodable};
 
 use super::{UpstreamFault, Verifier};
 use crate::{
     block::{Block, RawBlock, Receipt},
-    chain_file::BLOCK_TRANSACTIONS_MAX,
+    chain_file::decode_block,
     raw,
 };
 
 /// The zstd level. Level 1 makes a third of the size in a few milliseconds, and others little less.
 const LEVEL: i32 = 1;
 
-/// Largest size of a saved block before compression, in bytes. Blocks of 100 million gas have less
-/// than a tenth of it.
-const BYTES_MAX: usize = 128 << 20;
+/// Largest size of a saved block before compression, in bytes: twice what a block and its logs can
+/// have with 100 million gas.
+const BYTES_MAX: usize = 48 << 20;
 
 /// Why a block cannot be restored.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum RestoreError {
 }
 
 /// What is saved of a block, as an RLP list of these members.
-#[derive(Debug, RlpDecodable, RlpEncodable)]
+#[derive(RlpEncodable)]
 struct Saved {
     block: RawBlock,
     /// Each in its EIP-2718 encoding.
@@ -43,10 +43,10 @@ struct Saved {
 
 impl Block {
     /// The block without its state, for [`Verifier::restore`]: zstd of an RLP list of the block,
-    /// its receipts, and its total difficulty. `None` if it is too large.
+    /// its receipts, and its total difficulty. `None` if it is too large, or has no JSON.
     #[must_use]
     pub fn save(&self) -> Option<Vec<u8>> {
-        let (block, receipts) = raw::read_back(self).ok()?;
+        let (block, receipts) = raw::decode_block(self).ok()?;
         let saved = Saved {
             block,
             receipts: receipts
@@ -77,22 +77,31 @@ impl Verifier {
     pub fn restore(&self, hash: B256, saved: &[u8]) -> Result<Arc<Block>, RestoreError> {
         let list = zstd::bulk::decompress(saved, BYTES_MAX)
             .map_err(|error| RestoreError::Malformed(error.to_string()))?;
-        let (saved, receipts) =
+        let (block, receipts, total_difficulty) =
             decode(&list).map_err(|error| RestoreError::Malformed(error.to_string()))?;
-        let total_difficulty = saved.total_difficulty.first().copied();
-        Ok(self.verify_encoded(hash, saved.block, receipts, total_difficulty)?)
+        Ok(self.verify_saved(hash, block, receipts, total_difficulty)?)
     }
 }
 
-fn decode(mut list: &[u8]) -> alloy_rlp::Result<(Saved, Vec<Receipt>)> {
-    let saved = Saved::decode(&mut list)?;
-    if !list.is_empty()
-        || saved.total_difficulty.len() > 1
-        || saved.block.body.transactions.len() > BLOCK_TRANSACTIONS_MAX
-    {
-        return Err(alloy_rlp::Error::UnexpectedLength);
+/// Decodes a [`Saved`]. Transactions are counted before they are decoded, and there are no more
+/// receipts than transactions.
+fn decode(mut saved: &[u8]) -> alloy_rlp::Result<(RawBlock, Vec<Receipt>, Option<U256>)> {
+    let mut members = Header::decode_bytes(&mut saved, true)?;
+    let block = decode_block(&mut members)?;
+    let mut receipts = Header::decode_bytes(&mut members, true)?;
+    let mut decoded = Vec::with_capacity(block.body.transactions.len());
+    while !receipts.is_empty() && decoded.len() < block.body.transactions.len() {
+        let receipt = Header::decode_bytes(&mut receipts, false)?;
+        decoded.push(Receipt::decode(receipt)?);
     }
-    let receipts = saved.receipts.iter().map(|one| Receipt::decode(one));
-    let receipts = receipts.collect::<Result<_, _>>()?;
-    Ok((saved, receipts))
+    let mut total_difficulty = Header::decode_bytes(&mut members, true)?;
+    let known = match total_difficulty.is_empty() {
+        true => None,
+        false => Some(U256::decode(&mut total_difficulty)?),
+    };
+    let left = [saved, members, receipts, total_difficulty];
+    match left.iter().all(|left| left.is_empty()) {
+        true => Ok((block, decoded, known)),
+        false => Err(alloy_rlp::Error::UnexpectedLength),
+    }
 }

@@ -13,10 +13,10 @@ use super::{
     json::parse,
     object_kind::ObjectKind,
     reader::Reader,
-    without_senders::WithoutSenders,
+    restored_block::RestoredBlock,
 };
 use crate::{
-    block::{Block, BlockParts, Derived, LazyDerived, RawBlock, Receipt},
+    block::{Block, BlockParts, LazyJson, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
     import::block_from_parts,
     network::FeeRules,
@@ -127,8 +127,7 @@ impl Verifier {
         } = stated;
         check_requested(requested, &raw.header, hash)?;
         raw.body.ommers = read_ommers(ommer_count, ommers)?;
-        verify::check_roots(&raw)?;
-        verify::check_distinct(&raw.body.transactions)?;
+        check_body(&raw)?;
         let senders = verify::recover_senders_of(self.chain_id, &raw.body.transactions)?;
         Ok(VerifiedBody {
             raw,
@@ -169,20 +168,20 @@ impl Verifier {
             fees: self.fee_rules.fees(&raw.header),
             total_difficulty,
         };
-        let derived = Derived::new(&parts, self.options)?;
-        let ignored = self.compare_all(&derived.json, answers)?;
+        let json = BlockJson::encode(&parts, self.options)?;
+        let ignored = self.compare_all(&json, answers)?;
         Ok(Verified {
-            block: self.block(&parts, derived.into()),
+            block: self.block(&parts, json.into()),
             ignored: ignored.into_names(),
         })
     }
 
-    /// The block with the hash, verified but for the senders of its transactions. They are
-    /// recovered when they are needed: see [`Block::json`].
+    /// Verifies a saved block, except that its senders are recovered at the first use of
+    /// [`Block::json`].
     ///
     /// # Errors
     /// An [`UpstreamFault`] for the first check that fails; nothing is held then.
-    pub(super) fn verify_encoded(
+    pub(super) fn verify_saved(
         &self,
         hash: B256,
         raw: RawBlock,
@@ -194,12 +193,11 @@ impl Verifier {
             &raw.header,
             raw.header.hash_slow(),
         )?;
-        verify::check_roots(&raw)?;
-        verify::check_distinct(&raw.body.transactions)?;
+        check_body(&raw)?;
         verify::check_chain_ids(self.chain_id, &raw.body.transactions)?;
         let commitment = ReceiptsCommitment::of(&receipts);
         check_outcome(&raw, &receipts, &commitment)?;
-        let block = Arc::new(WithoutSenders {
+        let block = Arc::new(RestoredBlock {
             chain_id: self.chain_id,
             options: self.options,
             hash,
@@ -208,18 +206,18 @@ impl Verifier {
             receipts,
             total_difficulty,
         });
-        Ok(self.block(&block.parts(&[]), Arc::clone(&block).derive_later()))
+        Ok(self.block(&block.parts(&[]), Arc::clone(&block).json_at_first_use()))
     }
 
     /// The block, with a state of which nothing is known yet.
-    fn block(&self, parts: &BlockParts<'_>, derived: LazyDerived) -> Arc<Block> {
+    fn block(&self, parts: &BlockParts<'_>, json: LazyJson) -> Arc<Block> {
         let header = &parts.raw.header;
         // Genesis has no parent.
         let parent = (header.number > 0).then_some(header.parent_hash);
         let ancestors = parent.into_iter().collect();
         Arc::new(Block {
             state: Some(State::hold(&self.store, header.state_root)),
-            ..block_from_parts(parts, derived, ancestors, Vec::new())
+            ..block_from_parts(parts, json, ancestors, Vec::new())
         })
     }
 
@@ -293,6 +291,12 @@ fn check_requested(
         number: header.number,
         hash,
     })
+}
+
+/// Checks the body against the header, but for what its receipts and senders are needed for.
+fn check_body(raw: &RawBlock) -> Result<(), VerifyError> {
+    verify::check_roots(raw)?;
+    verify::check_distinct(&raw.body.transactions)
 }
 
 /// Reads the headers of the block's ommers.

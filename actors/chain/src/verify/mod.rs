@@ -5,7 +5,8 @@
 //! block before the merge (ethash) is not checked. A followed block is not executed. These checks
 //! apply to it: `check_roots`, `check_distinct`, [`ReceiptsCommitment`], [`recover_senders_of`],
 //! `check_gas_used` where receipts do not tell the gas, and [`HeaderRules`] if the chain's rules
-//! are known.
+//! are known. Of a saved block, `check_chain_ids` comes first, and [`recover_senders_of`] does not
+//! apply: senders are recovered one after another, later.
 
 mod bloom;
 mod body;

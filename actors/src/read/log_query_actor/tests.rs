@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
+use nearhead_chain::{
+    block::Block, encode::EncodeOptions, network::FeeRules, remote::Verifier, trie::NodeStore,
+    window::Window,
+};
 
 use super::*;
 use crate::{read::ask, share::Share, test_chain::Chain};
@@ -69,6 +73,46 @@ async fn the_pool_answers_as_the_worker_does() {
     };
     assert_eq!(bytes(on_worker), bytes(on_pool));
     assert_eq!(chain.waiting(), 0);
+}
+
+/// A worker would make the JSON of every block in turn.
+#[actix::test]
+async fn the_pool_answers_while_blocks_have_no_json() {
+    let chain = Chain::start();
+    // That of the vectors' genesis file.
+    let chain_id = 3_503_995_874_084_926;
+    let rules = FeeRules::of_chain(chain_id);
+    let options = EncodeOptions::default();
+    let verifier = Verifier::new(chain_id, rules, options, NodeStore::new());
+    let blocks = &chain.snapshot.canonical()[1..20];
+    let restore = |block: &Arc<Block>| {
+        let saved = block.save().unwrap();
+        verifier.restore(block.hash, &saved).unwrap()
+    };
+    let restored: Vec<_> = blocks.iter().map(restore).collect();
+    let mut window = Window::new(chain_id, Arc::clone(&restored[0]));
+    window
+        .advance(0, restored[1..].to_vec(), None, None)
+        .unwrap();
+    let find = || FindLogs {
+        snapshot: window.snapshot(),
+        ..chain.find(LogFilter::default())
+    };
+    let occupied = chain.occupy();
+    let reply = actix::spawn(chain.worker.logs.send(find()));
+    while chain.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    occupied.release().await;
+    let found = reply.await.unwrap().unwrap().unwrap();
+    assert!(found.len() > 1_000, "{} bytes", found.len());
+    for block in &restored {
+        block.make_json().unwrap();
+    }
+    let occupied = chain.occupy();
+    let again = ask(&chain.worker.logs, find()).await.unwrap();
+    assert_eq!(again.len(), found.len());
+    occupied.release().await;
 }
 
 #[actix::test]

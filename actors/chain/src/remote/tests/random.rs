@@ -129,9 +129,9 @@ fn check_quantities(name: &str, value: &Value) {
     }
 }
 
-/// A block is restored without its senders, and says so where one does not follow.
+/// A restored block whose sender cannot be recovered has null JSON.
 #[test]
-fn a_block_without_senders_is_null() {
+fn a_restored_block_without_a_sender_is_null() {
     let mut runner = TestRunner::deterministic();
     let has_transactions = |sample: &Sample| !sample.raw.body.transactions.is_empty();
     let strategy = consistent_block().prop_filter("it has transactions", has_transactions);
@@ -145,9 +145,9 @@ fn a_block_without_senders_is_null() {
     header.blob_gas_used = header.blob_gas_used.map(|_| blobs.sum());
     header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
     let Sample { raw, receipts, .. } = sample;
-    let restored = verifier.verify_encoded(raw.header.hash_slow(), raw, receipts, None);
+    let restored = verifier.verify_saved(raw.header.hash_slow(), raw, receipts, None);
     let restored = restored.unwrap();
-    let error = restored.derive().unwrap_err().to_string();
+    let error = restored.make_json().unwrap_err().to_string();
     assert!(error.contains("signature"), "{error}");
     let json = restored.json();
     let answers = [json.block(true), json.block(false), json.receipts()];
@@ -160,8 +160,36 @@ fn a_block_without_senders_is_null() {
     );
     assert_eq!(found, (None, None, None, None));
     assert_eq!((json.log_count(), json.uncle_count()), (0, 0));
-    assert!(restored.tip_samples().is_empty());
     assert!(restored.save().is_none());
+}
+
+/// As two blocks of which one repeats a transaction; its root is that of the list.
+#[test]
+fn a_saved_block_with_a_transaction_twice_is_refused() {
+    let mut runner = TestRunner::deterministic();
+    let one = |sample: &Sample| sample.raw.body.transactions.len() == 1;
+    let strategy = consistent_block().prop_filter("it has one transaction", one);
+    let Sample {
+        mut raw,
+        mut receipts,
+        ..
+    } = strategy.new_tree(&mut runner).unwrap().current();
+    let verifier = verifier(CHAIN_ID, FeeRules::of_chain(CHAIN_ID));
+    for is_twice in [false, true] {
+        if is_twice {
+            raw.body.transactions.push(raw.body.transactions[0].clone());
+            receipts.push(receipts[0].clone());
+            let (header, body) = (&mut raw.header, &raw.body);
+            header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+            header.receipts_root = proofs::calculate_receipt_root(&receipts);
+            header.blob_gas_used = header.blob_gas_used.map(|used| 2 * used);
+        }
+        let hash = raw.header.hash_slow();
+        let saved = verifier.verify_saved(hash, raw.clone(), receipts.clone(), None);
+        let error = saved.err().map(|fault| fault.to_string());
+        assert_eq!(error.is_some(), is_twice, "{error:?}");
+        assert!(!is_twice || error.unwrap().contains("already"));
+    }
 }
 
 proptest! {
@@ -199,11 +227,11 @@ proptest! {
             let saved = verified.block.save().unwrap();
             let restored = verifier.restore(parts.hash, &saved).unwrap();
             let most = restored.bytes();
+            prop_assert!(!restored.has_json());
             prop_assert_eq!(served(&restored), served(&verified.block));
-            prop_assert_eq!(restored.derive().map_err(ToString::to_string), Ok(()));
+            prop_assert_eq!(restored.make_json().map_err(ToString::to_string), Ok(()));
             prop_assert_eq!(&restored.header, &verified.block.header);
             prop_assert_eq!(&restored.fees, &verified.block.fees);
-            prop_assert_eq!(restored.tip_samples(), verified.block.tip_samples());
             prop_assert_eq!(restored.total_difficulty, verified.block.total_difficulty);
             prop_assert_eq!(restored.bytes(), most);
             prop_assert!(verified.block.bytes() <= most);

@@ -1,10 +1,13 @@
 //! Blocks that are saved and restored.
 
+use std::sync::Arc;
+
 use alloy_primitives::B256;
 use alloy_rlp::{Header, PayloadView};
 use proptest::prelude::*;
 
-use super::{super::RestoreError, DEV, ExecutedChain, covered, served};
+use super::{super::RestoreError, DEV, ExecutedChain, covered, served, verifier};
+use crate::{block::Block, dev::CHAIN_ID, network::FeeRules, window::Window};
 
 /// The chains whose blocks are saved.
 fn chains() -> Vec<&'static ExecutedChain> {
@@ -57,6 +60,46 @@ fn list(members: &[&[u8]]) -> Vec<u8> {
     list
 }
 
+/// Only answers need the senders: a window is filled without them.
+#[test]
+fn a_window_of_restored_blocks_has_no_json_yet() {
+    let chain = &DEV;
+    let restore = |block: &Arc<Block>| {
+        let saved = block.save().unwrap();
+        chain.verifier.restore(block.hash, &saved).unwrap()
+    };
+    let restored: Vec<_> = chain.blocks[1..].iter().map(restore).collect();
+    let (head, below) = restored.split_last().unwrap();
+    let (newest, older) = below.split_last().unwrap();
+    let mut window = Window::new(CHAIN_ID, Arc::clone(newest));
+    for block in older.iter().rev() {
+        window.extend_below(Arc::clone(block)).unwrap();
+    }
+    window
+        .advance(0, vec![Arc::clone(head)], None, None)
+        .unwrap();
+    window.check_invariants().unwrap();
+    assert!(restored.iter().all(|block| !block.has_json()));
+    let executed = Window::new(CHAIN_ID, Arc::clone(&chain.blocks[1]));
+    let executed = chain.blocks[2..]
+        .iter()
+        .fold(executed, |mut window, block| {
+            window.apply(Arc::clone(block)).unwrap();
+            window
+        });
+    let [restored, executed] = [&window, &executed].map(|window| window.snapshot());
+    assert_eq!(restored.suggested_tip(), executed.suggested_tip());
+}
+
+#[test]
+fn a_saved_block_of_another_chain_is_refused() {
+    let block = &DEV.blocks[3];
+    let other = verifier(CHAIN_ID + 1, FeeRules::of_chain(CHAIN_ID));
+    let error = other.restore(block.hash, &block.save().unwrap());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("chain"), "{error}");
+}
+
 #[test]
 fn what_is_no_saved_block_is_refused() {
     let chain = &DEV;
@@ -85,6 +128,10 @@ fn what_is_no_saved_block_is_refused() {
         (
             "transactions of another block",
             saved_as(&[&another[0], &one[1], &one[2]]),
+        ),
+        (
+            "a receipt more than transactions",
+            saved_as(&[&one[0], &list(&[&one[1], &one[1]]), &one[2]]),
         ),
         (
             "two total difficulties",
