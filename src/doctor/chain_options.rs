@@ -1,13 +1,65 @@
 //! What the options say of the chain: `--genesis`, `--chain` and `--forward`.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
-use alloy_primitives::B256;
+use nearhead_actors::{source::FilesSource, upstream::Pins};
+use nearhead_chain::encode::EncodeOptions;
+use tokio::{task::spawn_blocking, time::timeout};
 
 use super::finding::Finding;
+use crate::config::{Config, SourceKind};
 
-/// What was read of a genesis file, and for source `files` of the chain's file too.
-pub(super) type ReadChain = Result<(u64, B256), String>;
+/// The chain of a genesis file, which for source `files` is also that of the first block.
+pub(super) type ReadChain = Result<Pins, String>;
+
+/// Reads the files that the options name, for as long as `longest`; `None` if they name none. That
+/// takes CPU time too: a genesis with many accounts is hashed.
+pub(super) async fn read(config: &Config, longest: Duration) -> Option<ReadChain> {
+    let (network, chain_id) = (config.network, config.chain_id);
+    let read = match config.source {
+        SourceKind::Dev => return None,
+        SourceKind::Files => {
+            let source = FilesSource {
+                genesis: config.genesis.clone()?,
+                chain: config.chain.clone()?,
+                options: EncodeOptions {
+                    omit_total_difficulty: config.omit_total_difficulty,
+                },
+            };
+            spawn_blocking(move || {
+                source.examine().map(|(chain_id, genesis)| Pins {
+                    chain_id: Some(chain_id),
+                    genesis: Some(genesis),
+                })
+            })
+        }
+        SourceKind::Node => {
+            let genesis = config.genesis.clone()?;
+            let trusted = config.trusted_blocks.clone();
+            spawn_blocking(move || Pins::read(Some(&genesis), network, chain_id, &trusted))
+        }
+    };
+    Some(match timeout(longest, read).await {
+        Ok(Ok(read)) => read.map_err(|error| error.to_string()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("was not read within {} s", longest.as_secs())),
+    })
+}
+
+/// What is pinned of the chain: by its genesis file, or by the other options alone.
+pub(super) fn pins(config: &Config, read: Option<ReadChain>) -> Pins {
+    let by_options = || {
+        Pins::read(
+            None,
+            config.network,
+            config.chain_id,
+            &config.trusted_blocks,
+        )
+    };
+    // Options without a file do not contradict each other: that was checked before.
+    read.and_then(Result::ok)
+        .unwrap_or_else(|| by_options().unwrap_or_default())
+}
 
 /// `is_chain` says that the options are those of source `files`.
 pub(super) fn judge(read: &ReadChain, is_chain: bool) -> Finding {
@@ -16,13 +68,12 @@ pub(super) fn judge(read: &ReadChain, is_chain: bool) -> Finding {
         false => "--genesis",
     };
     match read {
-        Ok((chain_id, genesis)) => {
+        Ok(chain) => {
             let rest = match is_chain {
                 true => "; of the blocks, only the first was checked",
                 false => "",
             };
-            let found = format!("chain {chain_id} with genesis {genesis}{rest}");
-            Finding::good(subject, found)
+            Finding::good(subject, format!("{chain}{rest}"))
         }
         Err(error) => Finding::bad(subject, error.clone(), "correct the file, or the options"),
     }
@@ -44,17 +95,22 @@ pub(super) fn forward(methods: Result<usize, impl Display>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::B256;
+
     use super::*;
     use crate::doctor::Verdict;
 
     #[test]
     fn what_was_not_checked_is_said() {
-        let read = Ok((5, B256::ZERO));
+        let read = Ok(Pins {
+            chain_id: Some(5),
+            genesis: Some(B256::ZERO),
+        });
         for (is_chain, expected) in [(false, false), (true, true)] {
             let found = judge(&read, is_chain);
             assert_eq!(found.verdict(), Verdict::Good);
             let text = found.to_string();
-            assert!(text.contains("chain 5 with genesis 0x00"), "{text}");
+            assert!(text.contains("chain id 5 and genesis 0x00"), "{text}");
             assert_eq!(text.contains("only the first was checked"), expected);
         }
         let bad = judge(&Err("it is no JSON".to_owned()), true);

@@ -7,7 +7,6 @@ use nearhead_actors::{
     freshness::HeadAgeMax,
     upstream::{NodeFacts, Pins, majority},
 };
-use nearhead_chain::network::Network;
 
 use super::finding::Finding;
 use crate::{config::Cap, thousands::thousands};
@@ -46,7 +45,6 @@ pub(super) enum Disk {
 
 /// The nodes, and what the configuration says of them.
 pub(super) struct Nodes {
-    pub(super) network: Option<Network>,
     /// What the options pin of the chain.
     pub(super) pins: Pins,
     pub(super) quorum: Cap,
@@ -236,9 +234,6 @@ fn chain(
         return other(format!("it is on chain {id}, not on {wanted}"));
     }
     let is_genesis = |genesis| facts.genesis.is_none_or(|of_node| of_node == genesis);
-    if let Some(network) = nodes.network.filter(|it| !is_genesis(it.genesis_hash())) {
-        return other(format!("its genesis is not that of {network}"));
-    }
     if let Some(genesis) = nodes.pins.genesis.filter(|it| !is_genesis(*it)) {
         return other(format!("its genesis is not {genesis}"));
     }
@@ -324,6 +319,7 @@ fn node(url: &str, facts: &NodeFacts, head: u64) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use nearhead_actors::upstream::NewestBlock;
+    use nearhead_chain::network::Network;
 
     use super::*;
     use crate::doctor::Verdict;
@@ -361,10 +357,9 @@ mod tests {
         let of = |(at, facts)| (format!("http://node{at}"), facts);
         let found = nodes(
             &Nodes {
-                network: Some(Network::Mainnet),
                 pins: Pins {
                     chain_id: Some(1),
-                    genesis: None,
+                    genesis: Some(Network::Mainnet.genesis_hash()),
                 },
                 quorum: Cap::Auto,
                 head_age_max,
@@ -406,7 +401,7 @@ mod tests {
             &[two_count, (Bad, "chain 5, not on 1")],
         );
         let other = with(|it| it.genesis = Some(B256::ZERO));
-        check(other, &[two_count, (Bad, "that of mainnet")]);
+        check(other, &[two_count, (Bad, "its genesis is not 0xd4e5")]);
         check(with(|it| it.genesis = None), &[]);
         check(
             with(|it| it.is_syncing = true),

@@ -24,17 +24,15 @@ use std::{
 };
 
 use nearhead_actors::{
-    data_folder::{DataRoot, in_time},
-    source::FilesSource,
-    upstream::{Endpoint, NodeFacts, Pins, probe},
+    data_folder::DataRoot,
+    upstream::{Endpoint, NodeFacts, probe},
 };
-use nearhead_chain::{encode::EncodeOptions, network::Network};
+use nearhead_chain::network::Network;
 use tokio::{task::spawn_blocking, time::timeout};
 
 pub use self::finding::{Finding, Verdict};
 use self::{
     certificate::Certificate,
-    chain_options::ReadChain,
     judge::{Disk, Nodes},
 };
 use crate::{
@@ -49,7 +47,7 @@ use crate::{
 /// Longest wait for each answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest wait for all answers of a node, and for a file system.
+/// Longest wait for all answers of a node, for the files of the chain, and for a file system.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Looks at what this configuration needs, and reports each finding as it is there. It must be
@@ -70,10 +68,10 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
         let read = read_certificate(&files, config.public_url.as_deref());
         report(certificate::judge(read, SystemTime::now().into()));
     }
-    let (pins, read) = read_chain(config);
-    if let Some(read) = read {
+    let read = chain_options::read(config, LONGEST).await;
+    if let Some(read) = &read {
         let is_chain = config.source == SourceKind::Files;
-        report(chain_options::judge(&read, is_chain));
+        report(chain_options::judge(read, is_chain));
     }
     let forwarded = Forwarding::new(&config.forward).map(|_| config.forward.len());
     chain_options::forward(forwarded)
@@ -96,8 +94,7 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
         return;
     }
     let nodes = Nodes {
-        network: config.network,
-        pins,
+        pins: chain_options::pins(config, read),
         quorum: config.quorum,
         head_age_max: config.head_age_max,
         facts,
@@ -106,54 +103,6 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
     judge::nodes(&nodes, now.unwrap_or_default().as_secs())
         .into_iter()
         .for_each(report);
-}
-
-/// What the options pin of the chain, and what its files have, if there are any.
-fn read_chain(config: &Config) -> (Pins, Option<ReadChain>) {
-    let Config {
-        network,
-        chain_id,
-        genesis,
-        chain,
-        ..
-    } = config.clone();
-    let trusted = config.trusted_blocks.clone();
-    let named = Pins::read(None, network, chain_id, &trusted).unwrap_or_default();
-    let is_files = match config.source {
-        SourceKind::Dev => return (named, None),
-        SourceKind::Files => true,
-        SourceKind::Node if genesis.is_none() => return (named, None),
-        SourceKind::Node => false,
-    };
-    let options = EncodeOptions {
-        omit_total_difficulty: config.omit_total_difficulty,
-    };
-    let read = in_time(LONGEST, move || match (is_files, genesis, chain) {
-        (true, Some(genesis), Some(chain)) => {
-            let source = FilesSource {
-                genesis,
-                chain,
-                options,
-            };
-            source.examine().map_err(|error| error.to_string())
-        }
-        (true, ..) => Err("source files needs both".to_owned()),
-        (false, genesis, _) => {
-            let pins = Pins::read(genesis.as_deref(), network, chain_id, &trusted);
-            let pins = pins.map_err(|error| error.to_string())?;
-            let both = pins.chain_id.zip(pins.genesis);
-            both.ok_or_else(|| "it names no chain".to_owned())
-        }
-    });
-    let read = read.unwrap_or_else(|error| Err(error.to_string()));
-    let pins = match &read {
-        Ok((chain_id, genesis)) => Pins {
-            chain_id: Some(*chain_id),
-            genesis: Some(*genesis),
-        },
-        Err(_) => named,
-    };
-    (pins, Some(read))
 }
 
 /// What the files of TLS have, all of which are read as at the start.

@@ -96,7 +96,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// What these options pin, the first of them a genesis file, which is read.
+    /// Reads the genesis file, if there is one, and returns what it and the options pin.
     ///
     /// # Errors
     /// The file is not a genesis, its rules are not supported, or it contradicts the other options.

@@ -50,7 +50,7 @@ fn the_genesis_file_says_which_chain_it_is() {
     let (code, text) = examine(&[&node[..], &forward].concat());
     check(&text, &code, &Some(1));
     assert!(
-        text.contains("good  --genesis: chain 1337 with genesis 0x"),
+        text.contains("good  --genesis: the chain with chain id 1337 and genesis 0x"),
         "{text}"
     );
     assert!(
