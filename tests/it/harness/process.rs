@@ -115,7 +115,8 @@ impl Process {
         kib.parse().unwrap()
     }
 
-    /// Whether it has exited, even if the system still holds some of its threads.
+    /// Whether its main thread has ended, as it has when the process exits. A thread that waits in
+    /// the kernel, for a disk, keeps the process until it is answered.
     #[cfg(feature = "all-tests")]
     pub(crate) fn has_exited(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();

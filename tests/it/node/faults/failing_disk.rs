@@ -15,9 +15,9 @@ const ON_CONTENT: &str = "read,write,pread64,pwrite64,fsync,fdatasync,ftruncate"
 /// What else asks the file system for something.
 const ON_NAMES: &str = "openat,rename,unlink,statfs";
 
-/// Longer than nearhead waits for anything. A thread in such a call ends after it, or when the disk
-/// is mended, as a thread that waits in the kernel does.
-const FOREVER: &str = "90s";
+/// Longer than all that a test may wait for. A thread in such a call goes on when the disk is
+/// mended, as a thread that waits in the kernel does.
+const FOREVER: &str = "3600s";
 
 /// Files of a chain's folder that are read and written, without the log and the index of each
 /// database.
@@ -34,7 +34,8 @@ const FILES: [&str; 5] = [
 pub(super) enum DiskFault {
     /// Each read and each write fails.
     Errors,
-    /// Of each thread's calls of a kind, the first that fails, and how many are between two.
+    /// Of the calls of a kind in each thread, the one with the number `first` fails, and then every
+    /// `every`-th.
     SomeErrors { first: u64, every: u64 },
     /// The same of writes, which report 512 bytes and write none.
     LostWrites { first: u64, every: u64 },
@@ -109,7 +110,10 @@ pub(super) fn mend(process: &Process) {
     let tracer = status
         .lines()
         .find_map(|line| line.strip_prefix("TracerPid:"));
-    let end = format!("kill -TERM {}", tracer.unwrap().trim());
+    let tracer: u32 = tracer.unwrap().trim().parse().unwrap();
+    // kill takes 0 for the process group of the tests.
+    assert_ne!(tracer, 0, "nothing traces the process any more");
+    let end = format!("kill -TERM {tracer}");
     let ended = Command::new("bash").args(["-c", &end]).status();
     assert!(ended.unwrap().success(), "{end}");
 }
