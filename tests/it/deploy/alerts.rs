@@ -115,7 +115,13 @@ fn every_expression_yields_a_series() {
         "--source", "node", "--node", &url, "--node", &faulty, "--quorum", "1",
     ];
     // Nobody takes the spans either.
-    let more = ["--tenant-metrics", "--otlp-endpoint", &faulty];
+    let more = [
+        "--tenant-metrics",
+        "--otlp-endpoint",
+        &faulty,
+        "--otlp-sample-ratio",
+        "1",
+    ];
     let server = Server::of(&mut serving(&[&nodes[..], &more].concat()));
     let mut client = Connection::open(server.address, &format!("/v3/{KEY}"));
     client.result("eth_chainId", &json!([]));
@@ -127,5 +133,13 @@ fn every_expression_yields_a_series() {
     for expression in of_panels().iter().chain(&alerts) {
         wait_until(expression, || prometheus.series(expression) > 0);
     }
+    // 0 of 0 spans are a series too.
+    let is_of_spans = |alert: &&String| alert.contains("nearhead_trace_spans_total");
+    let lost = alerts.iter().find(is_of_spans).unwrap();
+    let all_are_lost = format!("({lost}) == 1");
+    wait_until(&all_are_lost, || {
+        client.result("eth_chainId", &json!([]));
+        prometheus.series(&all_are_lost) > 0
+    });
     check("a wrong name", &prometheus.series("nearhead_head"), &0);
 }
