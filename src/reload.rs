@@ -87,23 +87,25 @@ impl<'a> Reload<'a> {
         let mut ticks = interval(FILE_CHECK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let has_files = !self.configuration.files.is_empty() || !self.tls.files.is_empty();
+        // Whether it was said that the keys are not replaced, which is tried again at each tick.
+        let mut is_reported = false;
         loop {
-            if self.configuration.is_due {
-                self.configuration.begin();
-                replace_keys(service).await;
-                self.configuration.is_due = false;
-            }
+            // Before the keys, for which a store may have to be waited for.
             if self.tls.is_due {
                 self.tls.begin();
                 reload_tls(service);
                 self.tls.is_due = false;
+            }
+            if self.configuration.is_due {
+                self.configuration.begin();
+                self.configuration.is_due = !replace_keys(service, &mut is_reported).await;
             }
             tokio::select! {
                 _ = self.hangup.recv() => {
                     self.configuration.is_due = true;
                     self.tls.is_due = !self.tls.files.is_empty();
                 }
-                _ = ticks.tick(), if has_files => {
+                _ = ticks.tick(), if has_files || self.configuration.is_due => {
                     self.configuration.look();
                     self.tls.look();
                 }
@@ -124,17 +126,25 @@ fn state_of(file: &Path) -> Option<FileState> {
     Some((metadata.ino(), metadata.size(), seconds, nanoseconds))
 }
 
-async fn replace_keys(service: &Service) {
+/// Returns whether nothing is left to do. That it is not is logged once.
+async fn replace_keys(service: &Service, is_reported: &mut bool) -> bool {
     match Command::of_process() {
-        Ok(Command::Serve(resolved)) => {
-            service.replace_keys(&resolved.config).await;
-            tracing::info!("the keys of the configuration were read again");
-        }
+        Ok(Command::Serve(resolved)) => match service.replace_keys(&resolved.config).await {
+            Ok(()) => tracing::info!("the keys of the configuration were read again"),
+            Err(error) => {
+                if !std::mem::replace(is_reported, true) {
+                    tracing::error!(%error, "the keys of the configuration are not replaced yet");
+                }
+                return false;
+            }
+        },
         Ok(_) => {}
         Err(error) => {
             tracing::error!(%error, "the configuration cannot be read again: the keys stay");
         }
     }
+    *is_reported = false;
+    true
 }
 
 fn reload_tls(service: &Service) {

@@ -34,7 +34,7 @@ use crate::{
     connections::LivenessWatch,
     listeners::{InheritedSockets, Sockets},
     rpc::Forwarding,
-    tenants::ReplaceConfigured,
+    tenants::{NoAnswer, ReplaceConfigured},
     tls::{ServerTls, TlsError},
     traces::Traces,
 };
@@ -180,12 +180,15 @@ impl Service {
 
     /// Replaces the keys that the configuration names. Sessions with a key that stays go on; those
     /// with a key that goes are closed within a second.
-    pub async fn replace_keys(&self, config: &Config) {
+    ///
+    /// # Errors
+    /// They are not replaced yet; if the store was asked, it may still replace them.
+    pub async fn replace_keys(&self, config: &Config) -> Result<(), NoAnswer> {
         let mut config = config.clone();
         config.listens_on(self.started.addresses.public);
-        let keys = configured_keys(&config);
-        // This fails if the service is stopping.
-        let _ = self.started.tenants.send(ReplaceConfigured(keys)).await;
+        let replace = ReplaceConfigured(configured_keys(&config));
+        let Started { store, tenants, .. } = &self.started;
+        store.ask(tenants, replace).await
     }
 
     /// Reads the certificate of the listeners and its key again. Connections go on; those that come

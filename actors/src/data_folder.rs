@@ -10,9 +10,7 @@ use std::{
 use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 
-mod in_time;
-
-pub use in_time::{OPEN_MAX, in_time};
+use crate::disk_wait::{DISK_WAIT_MAX, in_time};
 
 /// Shortest time between two writes. A chain may finalize a block every second, and after a crash
 /// an older finalized block protects as well.
@@ -68,7 +66,8 @@ pub struct LockedFolder {
 pub enum DataFolderError {
     /// Another process holds it.
     #[error(
-        "{} is in use by another nearhead: give this one a --data-dir of its own, or none", path.display()
+        "{} is in use by another nearhead: give this one a --data-dir of its own, or none",
+        path.display()
     )]
     InUse {
         /// The folder.
@@ -100,7 +99,10 @@ pub enum DataFolderError {
         error: io::Error,
     },
     /// A file is not what this program writes.
-    #[error("{} is damaged ({reason}): restore it, or remove it to start without it", path.display())]
+    #[error(
+        "{} is damaged ({reason}): restore it, or remove it to start without it",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -207,11 +209,11 @@ impl DataRoot {
             return false;
         };
         let path = root.join(folder_name(chain_id, genesis));
-        let looked = in_time(OPEN_MAX, move || {
+        let looked = in_time(DISK_WAIT_MAX, move || {
             let content = read(&path.join(FINALIZED), chain_id, genesis);
             path.is_dir() && !matches!(content, Err(DataFolderError::OtherChain { .. }))
         });
-        // A disk that hangs does not show that there is one.
+        // If the disk hangs, the chain counts as new.
         looked.unwrap_or(false)
     }
 
@@ -238,7 +240,7 @@ impl DataRoot {
             Self::Auto(Some(root)) | Self::Given(root) => root,
         };
         let folder = root.clone();
-        let opened = in_time(OPEN_MAX, move || {
+        let opened = in_time(DISK_WAIT_MAX, move || {
             DataFolder::open(&folder, chain_id, genesis)
         });
         match opened.unwrap_or_else(|error| Err(unusable(root, error))) {

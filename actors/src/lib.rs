@@ -16,7 +16,8 @@
 //! | [`upstream`] | Ethereum nodes: which is followed, which blocks to request, state that is not held; the only JSON-RPC client | `_actor`, `crate::read` |
 //! | [`admission`] | permits, cost classes, panics | `crate::read`, `crate::upstream`, `crate::source`, `serde_json` |
 //! | [`read`] | actors that answer one kind of query each, from the snapshot that the request took | `crate::source`, `crate::head_tracker`, `serde_json` |
-//! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `crate::`, `tokio`, `actix` |
+//! | [`disk_wait`] | work on a disk that may hang: how long it is waited for, and whether it hangs | `crate::`, `tokio`, `actix` |
+//! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `_actor`, `crate::head`, `crate::messages`, `crate::read`, `crate::saved`, `crate::source`, `crate::upstream`, `tokio`, `actix` |
 //! | [`saved`] | what of the window and its state outlives the process: one file, which is not trusted | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `actix`, `serde_json` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
 //! | [`shutdown_state`] | how far the service has shut down | `crate::`, `tokio`, `actix` |
@@ -30,6 +31,7 @@
 pub mod admission;
 pub mod budget;
 pub mod data_folder;
+pub mod disk_wait;
 pub mod freshness;
 pub mod head;
 pub mod head_tracker;

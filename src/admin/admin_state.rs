@@ -1,6 +1,6 @@
 //! What the worker of the admin listener serves with, besides the state of the server.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use actix::{Addr, Handler};
 use actix_web::{http::header::HeaderName, rt, web};
@@ -10,20 +10,16 @@ use nearhead_tenants::{
     secret::SecretDigest,
 };
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::sync::Semaphore;
 
 use super::{api::ApiError, login_throttle::LoginThrottle, usage_reads::UsageReads};
 use crate::{
     access::LocalOnly,
     connections::OwnConnections,
     limits::VERIFICATIONS_MAX,
-    tenants::{Administer, StoreState, TenantsActor},
+    tenants::{Administer, NoAnswer, StoreState, TenantsActor},
     tls::OwnClient,
 };
-
-/// Longest wait for the store. The largest operations take a second, and many may wait for their
-/// turn; a disk that hangs answers none.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What administration needs; cloning shares it.
 #[derive(Clone)]
@@ -164,13 +160,12 @@ impl AdminState {
             operation,
             by: requester,
         };
-        // It would wait for as long as the disk hangs.
-        if self.store.hangs() {
-            return Err(ApiError::STORE_HANGS);
-        }
-        let answer = timeout(ANSWERED_WITHIN, self.tenants.send(administer)).await;
-        let answer = answer.map_err(|_| ApiError::STORE_HANGS)?;
-        let answer = answer.map_err(|_| ApiError::STOPPING)?;
+        let answer = self.store.ask(&self.tenants, administer).await;
+        let answer = answer.map_err(|no_answer| match no_answer {
+            NoAnswer::DiskHangs => ApiError::STORE_HANGS,
+            NoAnswer::IsLate => ApiError::STORE_IS_LATE,
+            NoAnswer::Stopping => ApiError::STOPPING,
+        })?;
         answer.map_err(|error| ApiError::of_operation(&error))
     }
 

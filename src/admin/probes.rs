@@ -34,7 +34,7 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     }
     // Only what administers stands still without it, so that the service stays ready.
     if let Some(failure) = server.tenant_store.failure() {
-        facts.push_str(&store_fact(&failure));
+        facts.push_str(&store_fact(&failure.to_string()));
     }
     let is_ready = missing.is_empty();
     let missing: Vec<String> = missing.iter().map(|what| format!("\"{what}\"")).collect();

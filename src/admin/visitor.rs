@@ -57,7 +57,7 @@ impl Visitor {
     /// looked at first counts: a wrong API token is not made good by a cookie.
     ///
     /// # Errors
-    /// Nothing can say now who the sender is: the store does not answer, or the service is stopping.
+    /// The sender is unknown: the store does not answer, or the service is stopping.
     pub(super) async fn identify(
         state: &AdminState,
         headers: &HeaderMap,

@@ -11,9 +11,8 @@ use alloy_primitives::B256;
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender};
 use nearhead_actors::data_folder::DataFolder;
 
-/// Longest wait for the last write when the process ends: some hundred bytes. Before it is that of
-/// the window, and both have to end within the ten seconds after the grace period.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for the last write when the process ends: some hundred bytes.
+const FINALITY_WRITE_MAX: Duration = Duration::from_secs(2);
 
 /// A folder, and the thread that writes to it. Dropping it waits until the newest block is written,
 /// unless the disk hangs.
@@ -59,8 +58,8 @@ impl FinalityWriter {
 impl Drop for FinalityWriter {
     fn drop(&mut self) {
         self.next = None;
-        if self.ended.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the disk is too slow for the last finalized block");
+        if self.ended.recv_timeout(FINALITY_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last finalized block is not written: the disk does not answer");
         }
     }
 }

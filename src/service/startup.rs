@@ -21,6 +21,7 @@ use nearhead_actors::{
 };
 use tokio::{
     sync::{oneshot, watch},
+    task::spawn_blocking,
     time::{Instant, sleep},
 };
 
@@ -39,7 +40,7 @@ use crate::{
     memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
     rpc::{self, Forwarding},
-    tenants::TenantsActor,
+    tenants::{StoreState, TenantsActor},
     tls::ServerTls,
     traces::Traces,
 };
@@ -68,6 +69,8 @@ pub(super) struct Started {
     pub(super) data: Option<PathBuf>,
     pub(super) access: Access,
     pub(super) tenants: Addr<TenantsActor>,
+    /// Whether their store works.
+    pub(super) store: StoreState,
     pub(super) metrics: Metrics,
     /// The token that makes the first account, if there was none at the start.
     pub(super) first_account: Option<FirstAccountToken>,
@@ -172,6 +175,7 @@ impl Startup {
             data: tenants.data.clone(),
             access: tenants.access.clone(),
             tenants: tenants.actor.clone(),
+            store: tenants.store.clone(),
             metrics,
             first_account: tenants.first_account.take(),
             #[cfg(test)]
@@ -239,14 +243,17 @@ impl Parts {
         let last = Instant::now() + for_sessions;
         serving.shutdown.end_sessions(last.into_std());
         serving.servers.stop(graceful).await;
-        let tenants_stop = serving.tenants.begin_stop();
-        feed.stop();
-        // The tracker may have ended already, which would be the reason for the stop.
-        tokio::select! {
-            _ = tracker.send(StopHead) => {}
-            () = tracker_end.wait() => {}
-        }
-        serving.tenants.stop(tenants_stop).await;
+        let source_and_tracker = async move {
+            // It fails if it panicked, which was reported.
+            let _ = spawn_blocking(move || feed.stop()).await;
+            // The tracker may have ended already, which would be the reason for the stop.
+            tokio::select! {
+                _ = tracker.send(StopHead) => {}
+                () = tracker_end.wait() => {}
+            }
+        };
+        // At the same time: a disk that hangs holds up both.
+        tokio::join!(source_and_tracker, serving.tenants.stop());
         arbiter.stop();
         if let Some(Stop { done, .. }) = stop {
             let _ = done.send(());

@@ -6,9 +6,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use actix::{Addr, Arbiter, prelude::Request};
+use actix::{Addr, Arbiter};
 use nearhead_actors::{
-    data_folder::{OPEN_MAX, in_time},
+    disk_wait::{DISK_WAIT_MAX, in_time},
     head::Head,
     upstream::FollowedChain,
 };
@@ -18,7 +18,10 @@ use nearhead_tenants::{
     name::InvalidName,
     usage::Labels,
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::start_error::StartError;
 use crate::{
@@ -33,9 +36,14 @@ use crate::{
     },
 };
 
-/// Longest wait for the last usage to be written and the store to be closed, beside the last write
-/// of the window: the process has ten seconds after its grace period for all.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(6);
+/// Longest wait for the last usage to be written and the store to be closed. The source ends at the
+/// same time, and waits as long for its disk: 4 s for the window (`WINDOW_WRITE_MAX`), then 2 s for
+/// the finalized block (`FINALITY_WRITE_MAX`). The process has ten seconds after its grace period,
+/// of which traces may take two.
+const TENANTS_STOP_MAX: Duration = Duration::from_secs(6);
+
+/// What of it is left for the store to be closed.
+const STORE_CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// The tenants' actor, and what other parts need of it.
 pub(super) struct TenantParts {
@@ -112,33 +120,25 @@ impl TenantParts {
         })
     }
 
-    /// Writes the usage that is not written yet, and ends the actor.
-    pub(super) fn begin_stop(&self) -> TenantsStop {
-        TenantsStop {
-            written: self.actor.send(StopTenants),
-            ends: Instant::now() + LAST_WRITE_MAX,
+    /// Writes the usage that is not written yet, and ends the actor. The store is closed, which
+    /// leaves all that it has in its two files, unless the disk hangs.
+    pub(super) async fn stop(self) {
+        let Self { actor, arbiter, .. } = self;
+        let give_up_at = Instant::now() + TENANTS_STOP_MAX;
+        let written = timeout_at(give_up_at - STORE_CLOSE_MAX, actor.send(StopTenants)).await;
+        arbiter.stop();
+        // An inner error means that the actor has ended by itself.
+        if written.is_err() {
+            tracing::warn!("the last usage is not written: the disk does not answer");
+            return;
+        }
+        let left = give_up_at.saturating_duration_since(Instant::now());
+        // The store is dropped with the actor. A panic of its thread was shown.
+        let closed = spawn_blocking(move || in_time(left, move || arbiter.join())).await;
+        if matches!(closed, Ok(Err(_))) {
+            tracing::warn!("the store of tenants is not closed: the disk does not answer");
         }
     }
-
-    /// Closes the store, which leaves all that it has in its two files, unless the disk hangs.
-    pub(super) async fn stop(self, TenantsStop { written, ends }: TenantsStop) {
-        // This fails if the actor has ended by itself.
-        let is_written = timeout_at(ends, written).await.is_ok();
-        self.arbiter.stop();
-        let left = ends.saturating_duration_since(Instant::now());
-        // The store is dropped with the actor. This fails if the thread panicked, which was shown.
-        let arbiter = self.arbiter;
-        if !is_written || in_time(left, move || arbiter.join()).is_err() {
-            tracing::warn!("the disk is too slow for the last usage");
-        }
-    }
-}
-
-/// The end of the tenants' actor, which has begun.
-pub(super) struct TenantsStop {
-    written: Request<TenantsActor, StopTenants>,
-    /// When it is waited for no more.
-    ends: Instant,
 }
 
 /// Whether somebody can administer, so that nobody has to be let in without a password.
@@ -148,9 +148,10 @@ async fn has_accounts(tenants: &Addr<TenantsActor>) -> bool {
         operation: HasAccounts,
         by: nobody,
     };
-    // A disk that hangs does not answer.
+    // If the disk hangs, assume that there are accounts, so that nobody is let in without a
+    // password.
     !matches!(
-        timeout(OPEN_MAX, tenants.send(ask)).await,
+        timeout(DISK_WAIT_MAX, tenants.send(ask)).await,
         Ok(Ok(Ok(false)))
     )
 }

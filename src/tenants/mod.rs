@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `tenants_actor` | owns the store, runs operations on it, and pushes changes to `access` |
 //! | `messages` | what it is asked for |
+//! | `ask` | asks it, and does not wait for a disk that hangs |
 //! | `open` | which store a configuration has |
 //! | `offline` | the store of a data folder that no service uses |
 //! | `store_state` | whether the store works |
 //! | `tenant_metrics` | what tenants use, as metrics |
 //! | `usage_meter` | what one worker has counted, and how it gets to the actor |
 
+mod ask;
 mod messages;
 mod offline;
 mod open;
@@ -18,12 +20,13 @@ mod tenant_metrics;
 mod tenants_actor;
 mod usage_meter;
 
+pub use ask::NoAnswer;
 pub use messages::Administer;
 pub(crate) use messages::{ReplaceConfigured, StopTenants};
 pub use offline::{OfflineError, OfflineTenants};
 pub use open::OpenError;
 pub(crate) use open::open;
-pub use store_state::StoreState;
+pub use store_state::{StoreFailure, StoreState};
 pub(crate) use tenant_metrics::TenantMetrics;
 pub use tenants_actor::TenantsActor;
 pub(crate) use tenants_actor::TenantsSetup;

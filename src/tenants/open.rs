@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use nearhead_actors::{
-    data_folder::{DataFolder, DataFolderError, DataRoot, OPEN_MAX, in_time},
+    data_folder::{DataFolder, DataFolderError, DataRoot},
+    disk_wait::{DISK_WAIT_MAX, in_time},
     head::Head,
     upstream::FollowedChain,
 };
@@ -76,7 +77,7 @@ impl OpenedStore {
     /// The store in a folder that this process holds.
     pub(super) fn of_folder(path: &Path) -> Result<Self, StoreError> {
         let folder = path.to_owned();
-        let store = in_time(OPEN_MAX, move || SqliteStore::open(&folder));
+        let store = in_time(DISK_WAIT_MAX, move || SqliteStore::open(&folder));
         let store = store.unwrap_or_else(|error| {
             Err(StoreError::Unusable {
                 path: path.to_owned(),

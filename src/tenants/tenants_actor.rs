@@ -6,7 +6,10 @@ use std::{
 };
 
 use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Handler, Response};
-use nearhead_actors::data_folder::{DataFolder, OPEN_MAX, in_time};
+use nearhead_actors::{
+    data_folder::DataFolder,
+    disk_wait::{DISK_WAIT_MAX, in_time},
+};
 use nearhead_tenants::{
     UnixMillis,
     administration::{AdminError, Administration, AdministrationSetup, Operation},
@@ -17,7 +20,7 @@ use nearhead_tenants::{
 use super::{
     messages::{AddUsage, Administer, ReplaceConfigured, StopTenants},
     open::OpenedStore,
-    store_state::StoreState,
+    store_state::{StoreFailure, StoreState},
     tenant_metrics::TenantMetrics,
 };
 use crate::{
@@ -115,7 +118,7 @@ impl TenantsActor {
             let used_today = administration.used_today(now)?;
             Ok((administration, used_today))
         };
-        let read = in_time(OPEN_MAX, read);
+        let read = in_time(DISK_WAIT_MAX, read);
         let (administration, used_today) = read.unwrap_or_else(|error| {
             Err(StoreError::Unusable {
                 path: path.unwrap_or_default(),
@@ -152,18 +155,27 @@ impl TenantsActor {
         let Administer { operation, by } = request;
         let now = UnixMillis::from(SystemTime::now());
         let is_old = now < self.usage_written || now >= self.usage_written.after(USAGE_AGE);
-        let work = self.state.begin_work();
-        if O::READS_USAGE && is_old {
-            self.write_usage(true);
-        }
-        let answer = operation.run(&mut self.administration, &by);
-        self.put_in_force();
-        drop(work);
-        self.show_state();
-        answer
+        self.on_store(|this| {
+            if O::READS_USAGE && is_old {
+                this.flush_usage();
+            }
+            let answer = operation.run(&mut this.administration, &by);
+            this.put_in_force();
+            answer
+        })
     }
 
-    /// Puts what has changed of tenants and keys in force.
+    /// Works on the store, and then shows whether it works. Such work is no part of other such
+    /// work, so that what is shown is the outcome of all of it.
+    fn on_store<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let state = self.state.clone();
+        let outcome = state.during(|| work(self));
+        let failure = self.administration.failure().map(StoreError::to_string);
+        state.show(failure.map(StoreFailure::Failed), &self.metrics);
+        outcome
+    }
+
+    /// Puts what has changed of tenants and keys in force, as a part of work on the store.
     fn put_in_force(&mut self) {
         let now = UnixMillis::from(SystemTime::now());
         let changed = self.administration.take_changed();
@@ -172,7 +184,7 @@ impl TenantsActor {
         }
         let mut used_today = UsedToday::default();
         if !changed.first_quotas.is_empty() {
-            self.write_usage(true);
+            self.flush_usage();
             let used = self
                 .administration
                 .used_today_by(&changed.first_quotas, now);
@@ -192,14 +204,10 @@ impl TenantsActor {
         }
     }
 
-    /// Writes what was used: at once, or if it is time to.
-    fn write_usage(&mut self, at_once: bool) {
+    /// Writes what was used, as a part of work on the store.
+    fn flush_usage(&mut self) {
         let now = SystemTime::now().into();
-        if !at_once && !self.usage.is_due(now) {
-            return;
-        }
         self.usage_written = now;
-        let work = self.state.begin_work();
         let administration = RefCell::new(&mut self.administration);
         // What it does not write stays for the next time, and the failure is shown.
         let _ = self.usage.flush(
@@ -207,20 +215,18 @@ impl TenantsActor {
             |key| administration.borrow().owner_of(key),
             |cells| administration.borrow_mut().add_usage(cells),
         );
-        drop(work);
-        self.show_state();
     }
 
     fn expire(&mut self, ctx: &mut Context<Self>) {
-        let work = self.state.begin_work();
-        let expired = self.administration.expire(SystemTime::now().into());
+        let expired = self.on_store(|this| {
+            let expired = this.administration.expire(SystemTime::now().into());
+            // Keys that were removed take no more room.
+            this.put_in_force();
+            expired
+        });
         if let Ok(true) = expired {
             ctx.run_later(EXPIRY_PAUSE, |this, ctx| this.expire(ctx));
         }
-        // Keys that were removed take no more room.
-        self.put_in_force();
-        drop(work);
-        self.show_state();
     }
 
     /// Reads what all keys used of late, unless that is being done or is known.
@@ -233,19 +239,11 @@ impl TenantsActor {
     /// Reads a part of it, and later the next one. Others have as much time in between.
     fn read_recent_part(&mut self, ctx: &mut Context<Self>) {
         let (begun, now) = (Instant::now(), SystemTime::now().into());
-        let work = self.state.begin_work();
-        self.reads_recent_use = matches!(self.administration.read_recent_use(now), Ok(true));
-        drop(work);
+        let read = self.on_store(|this| this.administration.read_recent_use(now));
+        self.reads_recent_use = matches!(read, Ok(true));
         if self.reads_recent_use {
             ctx.run_later(begun.elapsed(), |this, ctx| this.read_recent_part(ctx));
         }
-        self.show_state();
-    }
-
-    /// Shows whether the store works.
-    fn show_state(&self) {
-        let failure = self.administration.failure().map(StoreError::to_string);
-        self.state.show(failure, &self.metrics);
     }
 }
 
@@ -255,7 +253,9 @@ impl Actor for TenantsActor {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
         ctx.run_interval(USAGE_CHECK, |this, _| {
-            this.write_usage(false);
+            if this.usage.is_due(SystemTime::now().into()) {
+                this.on_store(Self::flush_usage);
+            }
             if let Some(metrics) = &mut this.tenant_metrics {
                 metrics.observe(&this.access);
             }
@@ -297,12 +297,11 @@ impl Handler<ReplaceConfigured> for TenantsActor {
         let now = SystemTime::now().into();
         let entries = keys.iter().map(ConfiguredKey::entry).collect();
         self.configured = keys.into_iter().collect();
-        let work = self.state.begin_work();
-        // The keys are replaced even if that is not in the audit; the failure is shown.
-        let _ = self.administration.replace_configured(entries, now);
-        self.put_in_force();
-        drop(work);
-        self.show_state();
+        self.on_store(|this| {
+            // The keys are replaced even if that is not in the audit; the failure is shown.
+            let _ = this.administration.replace_configured(entries, now);
+            this.put_in_force();
+        });
     }
 }
 
@@ -325,7 +324,7 @@ impl Handler<StopTenants> for TenantsActor {
     type Result = ();
 
     fn handle(&mut self, StopTenants: StopTenants, ctx: &mut Self::Context) {
-        self.write_usage(true);
+        self.on_store(Self::flush_usage);
         ctx.stop();
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use alloy_primitives::B256;
-use crossbeam::channel;
+use crossbeam::channel::{self, Sender};
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
@@ -17,8 +17,8 @@ use super::{
 use crate::head::Head;
 
 /// Longest wait for the file to be opened: a disk that is slow reads a log of 128 MB. To fetch the
-/// window takes longer, and a start over a disk that hangs has 20 s for both.
-const OPEN_MAX: Duration = Duration::from_secs(5);
+/// window takes longer, and a start over a disk that hangs is to be ready within 20 s.
+const SAVED_OPEN_MAX: Duration = Duration::from_secs(5);
 
 /// What a process takes over from an earlier one.
 #[derive(Clone, Debug, Default)]
@@ -55,39 +55,50 @@ impl Restored {
     /// # Errors
     /// The system has no thread left.
     pub(crate) fn start(setup: SavedSetup) -> io::Result<(Self, SavedWriter)> {
-        // Both are for the rest of the process, whichever of them it begins with.
-        let nothing = Self::default();
-        let instead = nothing.clone();
-        // Nothing waits in it: what is restored is taken, or dropped.
+        let empty = Self::default();
+        // Clones share counts and merged blocks, so the writer and the source agree after a
+        // timeout.
+        let empty_for_writer = empty.clone();
+        // Unbuffered: a restored window that comes too late is dropped.
         let (hand_over, opened) = channel::bounded(0);
-        let writer = SavedWriter::start(move || {
-            let (restored, writer) = Self::open(&setup, &instead);
-            match hand_over.send(restored) {
-                Ok(()) => writer,
-                Err(_) => WriterSetup {
-                    merged: instead.merged,
-                    blocks: None,
-                    ..writer
-                },
-            }
+        let status = Arc::clone(&empty.status);
+        let writer = SavedWriter::start(status, move || {
+            Self::open_for(&setup, &empty_for_writer, &hand_over)
         })?;
-        let restored = opened.recv_timeout(OPEN_MAX).unwrap_or_else(|_| {
+        let restored = opened.recv_timeout(SAVED_OPEN_MAX).unwrap_or_else(|_| {
             tracing::warn!("the disk does not give the saved window in time: nodes are asked");
-            nothing
+            empty
         });
         Ok((restored, writer))
     }
 
+    /// Opens the file, and hands over what is restored. If it comes too late, the process goes on
+    /// with `empty`, and so does what is returned.
+    fn open_for(setup: &SavedSetup, empty: &Self, hand_over: &Sender<Self>) -> WriterSetup {
+        let (restored, writer) = Self::open(setup, empty);
+        if hand_over.send(restored).is_ok() {
+            return writer;
+        }
+        // They are kept for those that are refused, which have to leave the file.
+        if let Some(blocks) = &writer.blocks {
+            blocks.forget();
+        }
+        WriterSetup {
+            merged: Arc::clone(&empty.merged),
+            ..writer
+        }
+    }
+
     /// Opens the file, and begins to verify its blocks. What can be used of it is counted as
-    /// `nothing` counts.
-    pub(super) fn open(setup: &SavedSetup, nothing: &Self) -> (Self, WriterSetup) {
-        let status = &nothing.status;
+    /// `empty` counts.
+    pub(super) fn open(setup: &SavedSetup, empty: &Self) -> (Self, WriterSetup) {
+        let status = &empty.status;
         match Self::read(setup, status) {
             Ok(restored) => restored,
             Err(error) => {
                 let folder = setup.folder.display();
                 tracing::warn!(%folder, %error, "no saved window is restored: nodes are asked");
-                let restored = nothing.clone();
+                let restored = empty.clone();
                 let writer = restored.writer(setup, None);
                 (restored, writer)
             }
@@ -184,3 +195,6 @@ impl Found {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,10 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use parking_lot::Mutex;
-
 use super::FileError;
-
-/// A write that takes longer than this counts as failed: its disk hangs. Parts of a write that the
-/// disk answers take a second at most.
-const STALLED: Duration = Duration::from_secs(10);
+use crate::disk_wait::StallWatch;
 
 /// What became of the file: what was restored from it and written to it since the start, and
 /// whether it has to be replaced.
@@ -20,16 +15,8 @@ pub struct SavedStatus {
     writes: [AtomicU64; 2],
     bytes: AtomicU64,
     is_unusable: AtomicBool,
-    write: Mutex<Write>,
-}
-
-/// The write that is in progress.
-#[derive(Debug, Default)]
-struct Write {
-    /// `None` if there is none.
-    began: Option<Instant>,
-    /// Whether it was reported that the disk hangs.
-    is_reported: bool,
+    /// Sees whether the disk hangs while the file is opened or written.
+    disk: StallWatch,
 }
 
 impl SavedStatus {
@@ -57,31 +44,24 @@ impl SavedStatus {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the disk hangs, and counts and reports it: the thread that writes cannot. It is
-    /// to be called every few seconds.
+    /// Looks whether the disk hangs, and counts and reports it: the thread that works on the file
+    /// cannot. It is to be called every few seconds.
     pub fn watch(&self, now: Instant) {
-        let mut write = self.write.lock();
-        let took = write.began.map(|at| now.saturating_duration_since(at));
-        if took.is_none_or(|took| took < STALLED) {
-            return;
-        }
-        self.count_write(false);
-        if !std::mem::replace(&mut write.is_reported, true) {
-            tracing::warn!("the window cannot be saved: the disk does not answer");
-        }
+        self.disk.watch(now, |is_new| {
+            self.count_write(false);
+            if is_new {
+                tracing::warn!("the window cannot be saved: the disk does not answer");
+            }
+        });
     }
 
-    /// Notes that a part of a write begins.
-    pub(super) fn begin_write(&self) {
-        self.write.lock().began = Some(Instant::now());
-    }
-
-    /// Notes that it has ended.
-    pub(super) fn end_write(&self) {
-        let was_reported = std::mem::take(&mut *self.write.lock()).is_reported;
-        if was_reported {
+    /// Opens the file, or writes a part of it.
+    pub(super) fn on_disk<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (outcome, has_stalled) = self.disk.during(work);
+        if has_stalled {
             tracing::info!("the disk of the saved window answers again");
         }
+        outcome
     }
 
     pub(super) fn count_block(&self, is_restored: bool) {
@@ -135,22 +115,23 @@ fn labelled(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_write_that_hangs_counts_as_failed() {
         let status = SavedStatus::default();
-        let soon = Instant::now() + STALLED;
-        status.watch(soon);
-        status.begin_write();
-        status.watch(Instant::now());
-        assert_eq!(status.writes()[1], ("failed", 0));
-        let late = Instant::now() + STALLED;
-        status.watch(late);
-        status.watch(late);
+        let late = || Instant::now() + Duration::from_secs(60);
+        status.watch(late());
+        status.on_disk(|| {
+            status.watch(Instant::now());
+            assert_eq!(status.writes()[1], ("failed", 0));
+            status.watch(late());
+            status.watch(late());
+        });
         assert_eq!(status.writes()[1], ("failed", 2));
-        status.end_write();
-        status.watch(late + STALLED);
+        status.watch(late());
         assert_eq!(status.writes()[1], ("failed", 2));
     }
 }

@@ -25,9 +25,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long nothing is written after a write has failed: a full disk is not tried twice a second.
 const FAILED_PAUSE: Duration = Duration::from_secs(10);
 
-/// Longest wait for the last write when the process ends, which has ten seconds after its grace
-/// period for this and for other parts.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(4);
+/// Longest wait for the last write when the process ends.
+const WINDOW_WRITE_MAX: Duration = Duration::from_secs(4);
 
 /// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each to encode, are written one part
 /// after another.
@@ -80,11 +79,14 @@ impl SavedWriter {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(open: impl FnOnce() -> WriterSetup + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start(
+        status: Arc<SavedStatus>,
+        open: impl FnOnce() -> WriterSetup + Send + 'static,
+    ) -> io::Result<Self> {
         let (stop, stopped) = channel::bounded(0);
         let (end, ended) = channel::bounded(0);
         spawn("saved-window", move || {
-            Writer::new(open()).run(&stopped);
+            Writer::new(status.on_disk(open)).run(&stopped);
             drop(end);
         })?;
         Ok(Self {
@@ -97,8 +99,8 @@ impl SavedWriter {
 impl Drop for SavedWriter {
     fn drop(&mut self) {
         self.stop = None;
-        if self.ended.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the disk is too slow for the last write of the window");
+        if self.ended.recv_timeout(WINDOW_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the last of the window is not written: the disk does not answer");
         }
     }
 }
@@ -156,16 +158,19 @@ impl Writer {
     /// `dropped_max` are to be. Returns whether that succeeded.
     pub(super) fn write_all(&mut self, dropped_max: usize) -> bool {
         loop {
-            self.setup.status.begin_write();
-            let written = self.write_part(dropped_max);
-            self.setup.status.end_write();
+            let status = Arc::clone(&self.setup.status);
+            let written = status.on_disk(|| self.write_part(dropped_max));
             if let Err(error) = &written {
-                self.setup.status.count_write(false);
+                status.count_write(false);
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let folder = self.setup.folder.display();
-                    tracing::warn!(%folder, %error, "the window cannot be saved: a restart will fetch it");
+                    tracing::warn!(
+                        %folder,
+                        %error,
+                        "the window cannot be saved: a restart will fetch it"
+                    );
                 }
-                self.setup.status.failed(error);
+                status.failed(error);
             }
             match written {
                 Ok(true) => {}

@@ -56,12 +56,12 @@ impl Source for FilesSource {
 }
 
 impl FilesSource {
-    /// Reads the genesis, and imports block 1 as [`Source::run`] does, without handing anything over.
+    /// Reads the genesis, and imports block 1 as [`Source::run`] does. Nothing is handed over.
     /// Returns chain id and hash of the genesis.
     ///
     /// # Errors
-    /// Those of [`Source::run`] that these two blocks cause. What cannot be read of the chain's file
-    /// counts as block 1, whatever is malformed.
+    /// Those of [`Source::run`] that these two blocks cause. What cannot be read of the chain's
+    /// file counts as block 1, whatever is malformed.
     pub fn examine(&self) -> Result<(u64, B256), SourceError> {
         let (importer, first) = self.read_genesis()?;
         let path = || self.chain.clone();

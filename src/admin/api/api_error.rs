@@ -107,12 +107,18 @@ impl ApiError {
         "the service is stopping",
     );
 
-    /// The disk of the store does not answer. What it was asked for may be done later.
+    /// The disk of the store is known to hang, so it was not asked.
     pub(in crate::admin) const STORE_HANGS: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "store_failed",
-        "the disk of the store does not answer: a change may still be made, look later whether it \
-         was",
+        "the disk of the store does not answer: try again later",
+    );
+
+    /// The store was asked, and may still do it.
+    pub(in crate::admin) const STORE_IS_LATE: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "store_failed",
+        "the store has not answered in time: check later whether the change was made",
     );
 
     /// The visitor reads usage too often at once.

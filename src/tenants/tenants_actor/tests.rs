@@ -22,9 +22,10 @@ use nearhead_tenants::{
     store::{Commit, Loaded, MemoryStore, TenantStore},
     usage::{KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
 };
+use parking_lot::Mutex;
 
 use super::*;
-use crate::access::Now;
+use crate::{access::Now, tenants::NoAnswer};
 
 /// A folder of this process and test, removed when the value is dropped.
 struct Folder(PathBuf);
@@ -62,7 +63,11 @@ async fn start(folder: Option<&Path>) -> Served {
 }
 
 fn serve(opened: OpenedStore) -> Served {
-    let (state, metrics) = (StoreState::default(), Metrics::new([]).unwrap());
+    serve_with(opened, StoreState::default())
+}
+
+fn serve_with(opened: OpenedStore, state: StoreState) -> Served {
+    let metrics = Metrics::new([]).unwrap();
     let setup = TenantsSetup {
         opened,
         configured: vec![ConfiguredKey::new("flag", "key by flag").unwrap()],
@@ -282,6 +287,8 @@ struct FailingStore {
     fails: Arc<AtomicBool>,
     /// Whether reads of usage fail.
     fails_usage: Arc<AtomicBool>,
+    /// What is done at each read of usage.
+    at_usage: Option<Box<dyn FnMut() + Send>>,
 }
 
 impl FailingStore {
@@ -331,6 +338,9 @@ impl TenantStore for FailingStore {
         query: &KeyUseQuery,
         each: &mut dyn FnMut(KeyUse),
     ) -> Result<(), StoreError> {
+        if let Some(at_usage) = &mut self.at_usage {
+            at_usage();
+        }
         Self::check(&self.fails_usage)?;
         self.store.key_use(query, each)
     }
@@ -366,6 +376,60 @@ async fn a_failing_store_is_shown_until_it_works() {
     fails.store(false, Ordering::Relaxed);
     served.run(create).await.unwrap();
     assert_eq!(shown(), (None, 0));
+}
+
+/// Usage is written as a part of a change. That it could be does not show that the change could.
+#[actix::test]
+async fn a_failure_is_shown_until_the_whole_work_succeeds() {
+    let state = StoreState::default();
+    let shown = Arc::<Mutex<Vec<bool>>>::default();
+    let (seen, of_store) = (Arc::clone(&shown), state.clone());
+    let store = FailingStore {
+        at_usage: Some(Box::new(move || seen.lock().push(of_store.hangs()))),
+        ..FailingStore::default()
+    };
+    let served = serve_with(store.open(), state);
+    let tenant = served.create_tenant(0).await;
+    // It waits until what the start begins to read is read, which would show that the store works.
+    let list = ListKeys {
+        sort: KeySort::Requests24h,
+        ..ListKeys::default()
+    };
+    served.run(list).await.unwrap();
+    shown.lock().clear();
+    let hangs = Some(StoreFailure::DiskHangs);
+    served.state.show(hangs, &served.metrics);
+    let update = UpdateTenant {
+        id: tenant.id.into(),
+        name: None,
+        limits: units(8),
+        if_version: None,
+    };
+    served.run(update).await.unwrap();
+    let shown = shown.lock().clone();
+    assert!(
+        !shown.is_empty() && shown.iter().all(|hangs| *hangs),
+        "{shown:?}"
+    );
+    assert_eq!(served.state.failure(), None);
+}
+
+/// Whoever asks while the disk is known to hang does not wait.
+#[actix::test]
+async fn a_store_that_hangs_is_not_asked() {
+    let Served {
+        access,
+        actor,
+        state,
+        metrics,
+    } = start(None).await;
+    state.show(Some(StoreFailure::DiskHangs), &metrics);
+    let replace = || state.ask(&actor, ReplaceConfigured(Vec::new()));
+    assert_eq!(replace().await, Err(NoAnswer::DiskHangs));
+    assert!(access.resolve("key by flag", now().unix).is_some());
+    state.show(None, &metrics);
+    assert_eq!(replace().await, Ok(()));
+    assert!(access.resolve("key by flag", now().unix).is_none());
 }
 
 /// What a list is sorted by is read again when the store works again, and not only after a while.

@@ -61,8 +61,8 @@ impl DiskFault {
     /// strace, which does this to the calls on these files.
     fn strace(self, files: &[PathBuf]) -> Command {
         let mut strace = Command::new("strace");
-        // Threads that start later are traced too, what they do is written nowhere, and a signal ends
-        // the trace.
+        // Threads that start later are traced too, what they do is written nowhere, and a signal
+        // ends the trace.
         strace.args(["-f", "-I", "1", "-o", "/dev/null"]);
         for file in files {
             strace.arg("-P").arg(file);

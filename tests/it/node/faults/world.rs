@@ -144,17 +144,16 @@ impl World {
         self.server = None;
     }
 
-    /// Stops nearhead, and returns how long that took. It has to end well, although some threads
-    /// may hang until `mend`.
-    pub(super) fn stop(&mut self, mend: impl FnOnce()) -> Duration {
+    /// Stops nearhead, and returns how long that took, and its output. It has to end well, although
+    /// some threads may hang until `mend`.
+    pub(super) fn stop(&mut self, mend: impl FnOnce()) -> (Duration, String) {
         self.end_reader();
         let (server, began) = (self.server.take().unwrap(), Instant::now());
         server.process.terminate();
         wait_until("ended", || server.process.has_exited());
         let took = began.elapsed();
         mend();
-        server.process.check_end(0);
-        took
+        (took, server.process.check_end(0))
     }
 
     /// Gives the node its next block, and makes the one before it finalized.
