@@ -15,6 +15,8 @@ pub(crate) struct SavedBlocks {
     found: Mutex<Found>,
     /// How many were verified or refused so far.
     progress: watch::Sender<usize>,
+    /// How many will be.
+    count: usize,
     verifier: Arc<Verifier>,
     status: Arc<SavedStatus>,
 }
@@ -46,9 +48,11 @@ impl SavedBlocks {
             found.by_number.insert(number, hash);
         }
         let newest_first: Vec<B256> = found.by_number.values().rev().copied().collect();
+        let count = newest_first.len();
         let this = Arc::new(Self {
             found: Mutex::new(found),
             progress: watch::Sender::new(0),
+            count,
             verifier,
             status,
         });
@@ -57,7 +61,7 @@ impl SavedBlocks {
         }
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let (sender, read) = channel::bounded(cores);
-        let (verified, to_make) = channel::bounded(newest_first.len());
+        let (verified, to_make) = channel::bounded(count);
         let reader = Arc::clone(&this);
         spawn("saved-blocks", move || {
             for hash in newest_first {
@@ -89,6 +93,11 @@ impl SavedBlocks {
     /// Whether a block with this hash was saved, and is not known to be of no use.
     pub(crate) fn has(&self, hash: &B256) -> bool {
         self.found.lock().by_hash.contains_key(hash)
+    }
+
+    /// Whether each was verified or refused.
+    pub(super) fn are_verified(&self) -> bool {
+        *self.progress.borrow() >= self.count
     }
 
     /// The number of the newest block that is left.

@@ -189,7 +189,8 @@ impl Writer {
             self.refused.extend(blocks.take_refused());
             // A node that is behind may reach those above the head.
             let newest = blocks.newest();
-            if snapshot.is_filled() && newest.is_some_and(|at| at <= snapshot.head().number()) {
+            let are_below = newest.is_some_and(|at| at <= snapshot.head().number());
+            if snapshot.is_filled() && are_below && blocks.are_verified() {
                 blocks.forget();
             }
         }

@@ -142,7 +142,7 @@ fn a_restart_fetches_what_is_new() {
     let server = scene.start();
     wait_head(&server, wanted);
     // The genesis is below the window, which has one block more that shows its oldest one's parent.
-    check("restored", &restored(&server, "blocks"), &129);
+    wait_until("all are restored", || restored(&server, "blocks") == 129);
     scene.compare(&server, 3..=130);
     let mut held = HeldState::of(server, scene.geth.connect());
     held.compare(&keys);
