@@ -28,8 +28,8 @@ const FAILED_PAUSE: Duration = Duration::from_secs(10);
 /// Longest wait for the last write when the process ends.
 const WINDOW_WRITE_MAX: Duration = Duration::from_secs(4);
 
-/// Blocks of one transaction: the blocks of a new window, 1 MB of JSON each to encode, are written one part
-/// after another.
+/// Blocks of one transaction: the blocks of a new window, each encoded from 1 MB of JSON, are
+/// written one part after another.
 const BLOCKS_AT_ONCE: usize = 8;
 
 /// Trie nodes and codes of one transaction. A block of mainnet changes some 5,000.

@@ -34,11 +34,6 @@ fn writes(world: &World, outcome: &str) -> f64 {
     world.server().metric(&series)
 }
 
-fn wait_saved(world: &World) {
-    let before = writes(world, "written");
-    wait_until("saved", || writes(world, "written") > before);
-}
-
 /// Clients are answered, the head goes on, and what could not be written is written later.
 #[test]
 fn the_disk_gives_errors() {
@@ -64,7 +59,7 @@ fn the_disk_gives_errors() {
         |_| {},
     );
     let disk = Cell::new(None);
-    let failed = writes(&world, "failed");
+    let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
     world.survives(
         "all calls of the disk fail",
         |world| {
@@ -81,7 +76,7 @@ fn the_disk_gives_errors() {
         },
         |_| disk.take().map_or((), FailingDisk::mend),
     );
-    wait_saved(&world);
+    wait_until("saved", || writes(&world, "written") > written);
     wait_until("usage is written", || {
         world.server().metric(STORE_FAILS) == 0.0
     });
@@ -105,7 +100,7 @@ fn the_disk_hangs() {
     wait_until("saved", || writes(&world, "written") > 0.0);
 
     let disk = Cell::new(None);
-    let failed = writes(&world, "failed");
+    let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
     let hang = |world: &World| {
         let process = &world.server().process;
         disk.set(Some(FailingDisk::of(process, &files, DiskFault::Hangs)));
@@ -133,7 +128,7 @@ fn the_disk_hangs() {
         },
         |_| disk.take().map_or((), FailingDisk::mend),
     );
-    wait_saved(&world);
+    wait_until("saved", || writes(&world, "written") > written);
     wait_until("usage is written", || {
         world.server().metric(STORE_FAILS) == 0.0
     });
