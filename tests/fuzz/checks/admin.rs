@@ -63,7 +63,7 @@ where
 }
 
 /// Every value of the body is in what is written: text of addresses in lower case, lists without
-/// what is in them twice, spans and networks in their shortest form.
+/// what is in them twice, spans, networks and origins in their shortest form.
 fn check_written(name: &str, given: &Value, written: &Value) {
     match (given, written) {
         (Value::Object(given), Value::Object(written)) => {
@@ -86,7 +86,7 @@ fn check_written(name: &str, given: &Value, written: &Value) {
             let digits = |text: &str| text.trim_start_matches("0x").to_ascii_lowercase();
             let is_same = match name {
                 "contracts" => digits(given) == digits(written),
-                "origins" => given.eq_ignore_ascii_case(written),
+                "origins" => origin(given) == *written,
                 "overlap" | "networks" => true,
                 _ => given == written,
             };
@@ -94,6 +94,17 @@ fn check_written(name: &str, given: &Value, written: &Value) {
         }
         _ => assert_eq!(given, written, "{name}"),
     }
+}
+
+/// An origin as browsers write it: in lower case, without the port that its scheme has anyway.
+fn origin(given: &str) -> String {
+    let origin = given.to_ascii_lowercase();
+    let shorter = match origin.split_once(':') {
+        Some(("http", _)) => origin.strip_suffix(":80"),
+        Some(("https", _)) => origin.strip_suffix(":443"),
+        _ => None,
+    };
+    shorter.unwrap_or(&origin).to_owned()
 }
 
 /// Who may do everything.
