@@ -8,6 +8,7 @@
 //! | module | what it does | must not mention |
 //! |---|---|---|
 //! | every module | | `actix`, `tokio`, `redis::`, `std::net`, `std::fs`, `std::env`, `SystemTime`, `Instant`, `async fn`, `async move` |
+//! | [`sealed`] | the envelope of all that a fleet writes: version and MAC | `crate::entry`, `crate::record`, `crate::replica`, `crate::leader` |
 //! | [`entry`] | entries of the stream: what they say, and how they are written | `crate::replica`, `crate::leader`, `crate::lease` |
 //! | [`record`] | records that are no entries, sealed against change and exchange | `crate::replica`, `crate::leader` |
 //! | [`fleet_key`] | the key that all processes share, and its MACs | `crate::entry` |
@@ -37,6 +38,7 @@ pub mod quota;
 pub mod record;
 pub mod replica;
 pub mod scripts;
+pub mod sealed;
 
 #[cfg(test)]
 mod model;

@@ -21,11 +21,9 @@ use alloy_rlp::{Decodable, Encodable, Header};
 
 use crate::{
     bounds::{RECORD_BYTES_MAX, RECORD_NAME_BYTES_MAX, RECORDS_MAX},
-    fleet_key::{FleetKey, MAC_BYTES, Purpose, digest},
+    fleet_key::{FleetKey, Purpose},
+    sealed::{self, OpenError},
 };
-
-/// The version of sealed records.
-const VERSION: u8 = 1;
 
 /// A record as its owner wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,18 +39,12 @@ pub struct Record {
 /// Why bytes are not the record that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Longer than a record may be, or shorter than one can be.
+    /// Its name or its payload is too long to be sealed.
     #[error("it has {0} bytes")]
     Length(usize),
-    /// The fleet's key has not made its MAC.
-    #[error("its MAC is not the fleet's")]
-    Mac,
-    /// The fleet has made it, by a program of another version.
-    #[error("it has version {0}: this program knows {VERSION}")]
-    Version(u8),
-    /// The fleet has made it, and it breaks the format.
-    #[error("it cannot be decoded: {0}")]
-    Malformed(alloy_rlp::Error),
+    /// It is none of the fleet's records.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The fleet has made it for another name.
     #[error("it was written under another name")]
     Name,
@@ -82,19 +74,18 @@ impl Record {
         self.name.encode(&mut payload);
         self.revision.encode(&mut payload);
         self.payload.encode(&mut payload);
-        let mut bytes = vec![VERSION];
-        Header {
-            list: true,
-            payload_length: payload.len(),
-        }
-        .encode(&mut bytes);
-        bytes.extend_from_slice(&payload);
-        let mac = key.sign(Purpose::Record, &digest(&bytes));
-        bytes.extend_from_slice(mac.as_ref());
+        let (bytes, _) = sealed::seal(key, Purpose::Record, |out| {
+            let header = Header {
+                list: true,
+                payload_length: payload.len(),
+            };
+            header.encode(out);
+            out.extend_from_slice(&payload);
+        });
         if bytes.len() > RECORD_BYTES_MAX || self.name.len() > RECORD_NAME_BYTES_MAX {
             return Err(RecordError::Length(bytes.len()));
         }
-        Ok(bytes.into())
+        Ok(bytes)
     }
 
     /// Reads the record of this name, and returns it with its digest.
@@ -103,18 +94,8 @@ impl Record {
     /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest
     /// revision, [`Revisions::accept`] says.
     pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), RecordError> {
-        if bytes.len() <= 1 + MAC_BYTES || bytes.len() > RECORD_BYTES_MAX {
-            return Err(RecordError::Length(bytes.len()));
-        }
-        let (signed, mac) = bytes.split_at(bytes.len() - MAC_BYTES);
-        let digest = digest(signed);
-        if !key.verifies(Purpose::Record, &digest, mac) {
-            return Err(RecordError::Mac);
-        }
-        if signed[0] != VERSION {
-            return Err(RecordError::Version(signed[0]));
-        }
-        let record = Self::decode(&signed[1..]).map_err(RecordError::Malformed)?;
+        let (content, digest) = sealed::open(bytes, RECORD_BYTES_MAX, key, Purpose::Record, true)?;
+        let record = Self::decode(content).map_err(OpenError::Malformed)?;
         match record.name == name {
             true => Ok((record, digest)),
             false => Err(RecordError::Name),
@@ -214,7 +195,7 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(
                 Record::open("tenant:alice", &bytes, &key()),
-                Err(RecordError::Mac)
+                Err(OpenError::Mac.into())
             );
         }
     }
@@ -258,7 +239,10 @@ mod tests {
             }),
         };
         let entry = entry.seal(&key()).unwrap().bytes;
-        assert_eq!(Record::open("a", &entry, &key()), Err(RecordError::Mac));
+        assert_eq!(
+            Record::open("a", &entry, &key()),
+            Err(OpenError::Mac.into())
+        );
         let sealed = record("a", 1, b"").seal(&key()).unwrap();
         let opened = crate::entry::Entry::open(&sealed, &key());
         assert_eq!(opened, Err(crate::entry::OpenError::Mac));
@@ -274,7 +258,7 @@ mod tests {
         assert!(matches!(long.seal(&key()), Err(RecordError::Length(_))));
         assert_eq!(
             Record::open("a", &[1; 20], &key()),
-            Err(RecordError::Length(20))
+            Err(OpenError::Length(20).into())
         );
     }
 }

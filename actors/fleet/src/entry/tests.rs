@@ -6,6 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::block_id::{BlockId, EntryBlock};
+use crate::fleet_key::{MAC_BYTES, digest};
 
 fn key() -> FleetKey {
     FleetKey::new(&[7; 32], b"chain").unwrap()
