@@ -15,6 +15,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacker;
+#[path = "../../../chain/src/campaign.rs"]
+#[allow(unreachable_pub, reason = "public for the package that has it")]
+mod campaign;
 mod kinds;
 mod message;
 mod oracle;

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use super::{kinds::Kinds, schedule::Schedule};
+use super::{campaign::rounds, kinds::Kinds, schedule::Schedule};
 use crate::policy::{Policy, Rule};
 
 /// Runs one schedule; the error says which invariant broke.
@@ -63,18 +63,6 @@ fn run_all(seeds: u64, rule: Option<Rule>, want: &str) -> Sum {
         }
         all
     })
-}
-
-/// Rounds of a test: `short`, or `full` if the environment has `NEARHEAD_CAMPAIGN=full`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an option of the tests, not of the service"
-)]
-fn rounds(short: u64, full: u64) -> u64 {
-    match std::env::var("NEARHEAD_CAMPAIGN").as_deref() {
-        Ok("full") => full,
-        _ => short,
-    }
 }
 
 /// A seed that fails is in the message; [`schedules_that_failed_once_hold`] runs it again.

@@ -12,6 +12,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod audit;
+#[path = "../../../chain/src/campaign.rs"]
+#[allow(unreachable_pub, reason = "public for the package that has it")]
+mod campaign;
 mod full;
 mod kill;
 mod model;
@@ -25,6 +28,7 @@ use std::{
     process::Command,
 };
 
+use self::campaign::rounds;
 use super::*;
 
 /// A folder of this process and test; dropping the value removes it.
@@ -86,18 +90,6 @@ fn child(test: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(arguments(test)).env(FOLDER_OF_CHILD, folder);
     command
-}
-
-/// Rounds of a test: `short`, or `full` if the environment has `NEARHEAD_CAMPAIGN=full`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an option of the tests, not of the service"
-)]
-fn rounds(short: u64, full: u64) -> u64 {
-    match std::env::var("NEARHEAD_CAMPAIGN").as_deref() {
-        Ok("full") => full,
-        _ => short,
-    }
 }
 
 /// Numbers that look random, the same for the same seed (SplitMix64).
