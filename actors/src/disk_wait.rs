@@ -1,12 +1,12 @@
 //! Work on a disk that may hang: how long it is waited for, and how others see that it hangs.
 
 use std::{
-    io,
-    sync::mpsc,
-    thread,
+    convert::Infallible,
+    io, thread,
     time::{Duration, Instant},
 };
 
+use crossbeam::channel::{self, Receiver, RecvTimeoutError};
 use parking_lot::Mutex;
 
 /// Longest wait for one piece of work on a disk. A folder is opened and read in milliseconds, and
@@ -25,16 +25,45 @@ pub fn in_time<T: Send + 'static>(
     longest: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (done, outcome) = mpsc::sync_channel(1);
+    let (done, outcome) = channel::bounded(1);
     let thread = thread::Builder::new().name("disk".to_owned());
     thread.spawn(move || {
         // Sending fails if nobody waits any more.
         let _ = done.send(work());
     })?;
     outcome.recv_timeout(longest).map_err(|error| match error {
-        mpsc::RecvTimeoutError::Timeout => io::Error::other("the disk does not answer"),
-        mpsc::RecvTimeoutError::Disconnected => io::Error::other("a thread panicked"),
+        RecvTimeoutError::Timeout => io::Error::other("the disk does not answer"),
+        RecvTimeoutError::Disconnected => io::Error::other("a thread panicked"),
     })
+}
+
+/// A thread that works on a disk. It is waited for at the end of the process, but not for long.
+#[derive(Debug)]
+pub struct DiskThread {
+    /// Disconnected when the thread has ended.
+    ended: Receiver<Infallible>,
+}
+
+impl DiskThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let (end, ended) = channel::bounded(0);
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || {
+            work();
+            drop(end);
+        })?;
+        Ok(Self { ended })
+    }
+
+    /// Waits until the thread has ended, for as long as `longest`; returns whether it has.
+    #[must_use]
+    pub fn ends_within(&self, longest: Duration) -> bool {
+        self.ended.recv_timeout(longest) != Err(RecvTimeoutError::Timeout)
+    }
 }
 
 /// Sees from another thread whether work on a disk hangs. One piece of work is in progress at a
@@ -104,12 +133,26 @@ mod tests {
     #[test]
     fn what_hangs_is_not_waited_for() {
         assert_eq!(in_time(DISK_WAIT_MAX, || 7).unwrap(), 7);
-        let (hang, hanging) = mpsc::sync_channel::<()>(0);
+        let (hang, hanging) = channel::bounded::<()>(0);
         let error = in_time(Duration::from_millis(1), move || hanging.recv()).unwrap_err();
         assert_eq!(error.to_string(), "the disk does not answer");
         drop(hang);
         let error = in_time::<()>(DISK_WAIT_MAX, || panic!("a defect")).unwrap_err();
         assert_eq!(error.to_string(), "a thread panicked");
+    }
+
+    #[test]
+    fn a_thread_is_waited_for_until_it_ends() {
+        let (hang, hanging) = channel::bounded::<()>(0);
+        let thread = DiskThread::start("hangs", move || {
+            let _ = hanging.recv();
+        });
+        let thread = thread.unwrap();
+        assert!(!thread.ends_within(Duration::from_millis(1)));
+        drop(hang);
+        assert!(thread.ends_within(DISK_WAIT_MAX));
+        let panics = DiskThread::start("panics", || panic!("a defect")).unwrap();
+        assert!(panics.ends_within(DISK_WAIT_MAX));
     }
 
     #[test]

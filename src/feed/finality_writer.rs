@@ -2,14 +2,13 @@
 //! up neither the source nor the events of its upstreams.
 
 use std::{
-    convert::Infallible,
-    io, thread,
+    io,
     time::{Duration, Instant},
 };
 
 use alloy_primitives::B256;
-use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender};
-use nearhead_actors::data_folder::DataFolder;
+use crossbeam::channel::{self, Receiver, Sender};
+use nearhead_actors::{data_folder::DataFolder, disk_wait::DiskThread};
 
 /// Longest wait for the last write when the process ends: some hundred bytes.
 const FINALITY_WRITE_MAX: Duration = Duration::from_secs(2);
@@ -21,8 +20,7 @@ pub(super) struct FinalityWriter {
     next: Option<Sender<(u64, B256)>>,
     /// The same channel, to take out a block when a newer one comes.
     waiting: Receiver<(u64, B256)>,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<Infallible>,
+    thread: DiskThread,
 }
 
 impl FinalityWriter {
@@ -30,18 +28,12 @@ impl FinalityWriter {
     /// The system has no thread left.
     pub(super) fn start(data: DataFolder) -> io::Result<Self> {
         let (next, waiting) = channel::bounded(1);
-        let (end, ended) = channel::bounded(0);
         let blocks = waiting.clone();
-        thread::Builder::new()
-            .name("finality".to_owned())
-            .spawn(move || {
-                write_all(data, blocks);
-                drop(end);
-            })?;
+        let thread = DiskThread::start("finality", move || write_all(data, blocks))?;
         Ok(Self {
             next: Some(next),
             waiting,
-            ended,
+            thread,
         })
     }
 
@@ -58,7 +50,7 @@ impl FinalityWriter {
 impl Drop for FinalityWriter {
     fn drop(&mut self) {
         self.next = None;
-        if self.ended.recv_timeout(FINALITY_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+        if !self.thread.ends_within(FINALITY_WRITE_MAX) {
             tracing::warn!("the last finalized block is not written: the disk does not answer");
         }
     }

@@ -15,9 +15,8 @@ use nearhead_chain::{
 use super::{
     MergedBlocks, SavedBlocks, SavedStatus,
     file::{BlockRow, Change, FileError, SavedFile},
-    spawn,
 };
-use crate::head::Head;
+use crate::{disk_wait::DiskThread, head::Head};
 
 /// How often the file is written. `kill -9` loses what has changed since.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -70,8 +69,7 @@ pub(super) struct WriterSetup {
 #[derive(Debug)]
 pub(crate) struct SavedWriter {
     stop: Option<Sender<Infallible>>,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<Infallible>,
+    thread: DiskThread,
 }
 
 impl SavedWriter {
@@ -84,14 +82,12 @@ impl SavedWriter {
         open: impl FnOnce() -> WriterSetup + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = channel::bounded(0);
-        let (end, ended) = channel::bounded(0);
-        spawn("saved-window", move || {
+        let thread = DiskThread::start("saved-window", move || {
             Writer::new(status.on_disk(open)).run(&stopped);
-            drop(end);
         })?;
         Ok(Self {
             stop: Some(stop),
-            ended,
+            thread,
         })
     }
 }
@@ -99,7 +95,7 @@ impl SavedWriter {
 impl Drop for SavedWriter {
     fn drop(&mut self) {
         self.stop = None;
-        if self.ended.recv_timeout(WINDOW_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+        if !self.thread.ends_within(WINDOW_WRITE_MAX) {
             tracing::warn!("the last of the window is not written: the disk does not answer");
         }
     }
