@@ -224,14 +224,13 @@ impl<R: Read> ChainReader<R> {
             offset,
             source,
         };
-        if too_many_transactions(rlp).map_err(malformed)? {
+        let Some(block) = decode_block(&mut rlp).map_err(malformed)? else {
             return Err(ChainFileError::Transactions {
                 index,
                 offset,
                 max: BLOCK_TRANSACTIONS_MAX,
             });
-        }
-        let block = RawBlock::decode(&mut rlp).map_err(malformed)?;
+        };
         if !rlp.is_empty() {
             return Err(malformed(alloy_rlp::Error::UnexpectedLength));
         }
@@ -326,11 +325,12 @@ impl<R: Read> ChainReader<R> {
     }
 }
 
-/// Decodes a block from the front of `rlp`, after counting its transactions.
-pub(crate) fn decode_block(rlp: &mut &[u8]) -> Result<RawBlock, alloy_rlp::Error> {
+/// Decodes a block from the front of `rlp`, after counting its transactions; `None` if it has more
+/// than [`BLOCK_TRANSACTIONS_MAX`].
+pub(crate) fn decode_block(rlp: &mut &[u8]) -> Result<Option<RawBlock>, alloy_rlp::Error> {
     match too_many_transactions(rlp)? {
-        true => Err(alloy_rlp::Error::Custom("too many transactions")),
-        false => RawBlock::decode(rlp),
+        true => Ok(None),
+        false => RawBlock::decode(rlp).map(Some),
     }
 }
 

@@ -110,7 +110,7 @@ impl RawItem {
 ///
 /// # Errors
 /// [`RawError`].
-pub(crate) fn decode_block(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
+pub(crate) fn read_block(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
     let indices = 0..block.json().transaction_count();
     let body = BlockBody {
         transactions: indices

@@ -46,7 +46,7 @@ impl Block {
     /// its receipts, and its total difficulty. `None` if it is too large, or has no JSON.
     #[must_use]
     pub fn save(&self) -> Option<Vec<u8>> {
-        let (block, receipts) = raw::decode_block(self).ok()?;
+        let (block, receipts) = raw::read_block(self).ok()?;
         let saved = Saved {
             block,
             receipts: receipts
@@ -87,7 +87,8 @@ impl Verifier {
 /// receipts than transactions.
 fn decode(mut saved: &[u8]) -> alloy_rlp::Result<(RawBlock, Vec<Receipt>, Option<U256>)> {
     let mut members = Header::decode_bytes(&mut saved, true)?;
-    let block = decode_block(&mut members)?;
+    let block =
+        decode_block(&mut members)?.ok_or(alloy_rlp::Error::Custom("too many transactions"))?;
     let mut receipts = Header::decode_bytes(&mut members, true)?;
     let mut decoded = Vec::with_capacity(block.body.transactions.len());
     while !receipts.is_empty() && decoded.len() < block.body.transactions.len() {
