@@ -66,11 +66,11 @@ impl LogQueryActor {
 
 /// A query that searches the logs of blocks.
 trait LogQuery: PoolQuery + Sized {
-    /// The most work that counting takes, in look-ups.
-    fn lookups(&self) -> Reply<usize>;
+    /// The blocks that it searches.
+    fn blocks(&self) -> Reply<impl ExactSizeIterator<Item = &Block> + Clone>;
 
-    /// Whether a block has its JSON still to make, which is too much for a worker.
-    fn lacks_json(&self) -> Reply<bool>;
+    /// What it searches for.
+    fn filter(&self) -> &LogFilter;
 
     /// Counts the matches.
     fn find(&self) -> Reply<Self::Output>;
@@ -85,9 +85,11 @@ trait LogQuery: PoolQuery + Sized {
 /// The time that a query takes, if that is too much for a worker.
 fn pool_work<Q: LogQuery>(query: &Q) -> Reply<Option<Duration>> {
     check_alive(query)?;
-    let lookups = query.lookups()?;
+    let mut blocks = query.blocks()?;
+    let lookups = count_work(blocks.clone(), query.filter());
     let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
-    let is_too_much = lookups > WORKER_LOOKUPS_MAX || query.lacks_json()?;
+    // To make the JSON of blocks is too much as well.
+    let is_too_much = lookups > WORKER_LOOKUPS_MAX || !blocks.all(Block::has_json);
     Ok(is_too_much.then(|| Duration::from_nanos(nanos)))
 }
 
@@ -148,17 +150,13 @@ impl PoolQuery for FindLogs {
 }
 
 impl LogQuery for FindLogs {
-    fn lookups(&self) -> Reply<usize> {
+    fn blocks(&self) -> Reply<impl ExactSizeIterator<Item = &Block> + Clone> {
         let blocks = blocks_of(&self.snapshot, self.range)?;
-        Ok(count_work(
-            blocks.iter().map(|block| &**block),
-            &self.filter,
-        ))
+        Ok(blocks.iter().map(|block| &**block))
     }
 
-    fn lacks_json(&self) -> Reply<bool> {
-        let blocks = blocks_of(&self.snapshot, self.range)?;
-        Ok(!blocks.iter().all(|block| block.has_json()))
+    fn filter(&self) -> &LogFilter {
+        &self.filter
     }
 
     fn find(&self) -> Reply<Json> {
@@ -191,13 +189,12 @@ impl PoolQuery for FindLogChanges {
 }
 
 impl LogQuery for FindLogChanges {
-    fn lookups(&self) -> Reply<usize> {
-        let blocks = self.changes.iter().map(|change| &*change.block);
-        Ok(count_work(blocks, &self.filter))
+    fn blocks(&self) -> Reply<impl ExactSizeIterator<Item = &Block> + Clone> {
+        Ok(self.changes.iter().map(|change| &*change.block))
     }
 
-    fn lacks_json(&self) -> Reply<bool> {
-        Ok(!self.changes.iter().all(|change| change.block.has_json()))
+    fn filter(&self) -> &LogFilter {
+        &self.filter
     }
 
     fn find(&self) -> Reply<LogChanges> {

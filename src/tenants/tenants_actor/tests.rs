@@ -18,7 +18,7 @@ use nearhead_tenants::{
         UpdateTenant,
     },
     audit::{AuditPage, AuditQuery},
-    id::KeyId,
+    id::{KeyId, TenantId},
     store::{Commit, Loaded, MemoryStore, TenantStore},
     usage::{KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
 };
@@ -128,6 +128,16 @@ impl Served {
         assert!(key.take(1, now()).is_err(), "{presented}");
     }
 
+    async fn limit(&self, tenant: TenantId, limits: LimitsPatch) {
+        let update = UpdateTenant {
+            id: tenant.into(),
+            name: None,
+            limits,
+            if_version: None,
+        };
+        self.run(update).await.unwrap();
+    }
+
     /// What a worker counts for one request of this many units.
     async fn use_units(&self, key: KeyId, units: u64) {
         let mut counts = UsageCounts::default();
@@ -219,13 +229,7 @@ async fn a_new_quota_counts_what_was_used_before() {
     };
     assert_eq!(resolve().take(u32::MAX, now()), Ok(()));
     served.use_units(made.view.id, 7).await;
-    let update = UpdateTenant {
-        id: tenant.id.into(),
-        name: None,
-        limits: units(8),
-        if_version: None,
-    };
-    served.run(update).await.unwrap();
+    served.limit(tenant.id, units(8)).await;
     served.check_one_unit_left(made.key.expose());
     served.actor.send(StopTenants).await.unwrap();
 }
@@ -399,13 +403,7 @@ async fn a_failure_is_shown_until_the_whole_work_succeeds() {
     shown.lock().clear();
     let hangs = Some(StoreFailure::DiskHangs);
     served.state.show(hangs, &served.metrics);
-    let update = UpdateTenant {
-        id: tenant.id.into(),
-        name: None,
-        limits: units(8),
-        if_version: None,
-    };
-    served.run(update).await.unwrap();
+    served.limit(tenant.id, units(8)).await;
     let shown = shown.lock().clone();
     assert!(
         !shown.is_empty() && shown.iter().all(|hangs| *hangs),
