@@ -1,6 +1,8 @@
 //! The tools of the integration tests: the program as a child process, a raw HTTP client, strict
 //! JSON.
 
+#[cfg(feature = "all-tests")]
+pub(crate) mod failing_disk;
 mod http;
 #[cfg(feature = "all-tests")]
 mod pair;

@@ -1,8 +1,14 @@
 //! `nearhead doctor` with real nodes.
 
+use std::slice;
+
 use super::http;
 use crate::{
-    harness::{Process, check, nearhead, scratch},
+    harness::{
+        Process, check,
+        failing_disk::{self, DiskFault},
+        nearhead, scratch, wait_until,
+    },
     upstreams::{Anvil, Geth},
     window,
 };
@@ -85,4 +91,22 @@ fn nodes_of_two_chains_are_found() {
     check(&text, &code, &Some(1));
     let other = "it is on another chain than the first node: 1337";
     assert!(text.contains(other), "{text}");
+}
+
+/// A disk that does not answer is a finding, which is given without it.
+#[test]
+fn a_disk_that_hangs_is_found() {
+    let data = scratch("doctor-hangs");
+    let folder = data.to_str().unwrap();
+    let command = nearhead(["doctor", "--listen", "127.0.0.1:0", "--data-dir", folder]);
+    let doctor = Process::start(&mut failing_disk::with_failing_disk(
+        &command,
+        slice::from_ref(&data),
+        DiskFault::Hangs,
+    ));
+    wait_until("ended", || doctor.has_exited());
+    failing_disk::mend(&doctor);
+    let text = doctor.check_end(1);
+    let expected = format!("the file system of {folder} does not answer");
+    assert!(text.contains(&expected), "{text}");
 }

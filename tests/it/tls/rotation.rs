@@ -11,7 +11,11 @@ use super::{
     certificates::{Authority, Pair, Valid},
     is_answered, session_is_answered,
 };
-use crate::harness::{check, scratch, wait_until};
+use crate::harness::{
+    check,
+    failing_disk::{DiskFault, FailingDisk, tenants_of},
+    scratch, wait_until,
+};
 
 const EXPIRY: &str = "nearhead_tls_certificate_expiry_seconds";
 const READ: &str = r#"nearhead_tls_reloads_total{outcome="ok"}"#;
@@ -101,6 +105,33 @@ fn files_that_change_are_used_for_new_connections() {
     });
     is_answered(&mut connection);
     session_is_answered(&mut session);
+}
+
+/// Certificates do not wait for a store of keys whose disk does not answer.
+#[test]
+fn files_that_change_are_used_while_the_store_hangs() {
+    let authority = Authority::shared();
+    let pair = |name| authority.sign(name, "server", Valid::LONG);
+    let [first, second, third] = ["before", "during", "after"].map(pair);
+    let live = first.copied_to(&scratch("tls-rotation-hang"));
+    let data = scratch("tls-rotation-hang-data");
+    let server = TlsServer::start(&live, &["--data-dir", data.to_str().unwrap()]);
+    let process = &server.server.process;
+    let disk = FailingDisk::of(process, &tenants_of(&data), DiskFault::Hangs);
+    let is_used = |pair: &Pair| {
+        wait_until("the pair is used", || {
+            server.connect().certificate == pair.der()
+        });
+    };
+    // The signal replaces the keys too, and these wait for the store.
+    second.replace(&live);
+    process.hang_up();
+    is_used(&second);
+    server.wait_logged("the keys of the configuration are not replaced yet");
+    third.replace(&live);
+    is_used(&third);
+    disk.mend();
+    server.wait_logged("the keys of the configuration were read again");
 }
 
 /// Ends the load when it is dropped, also by a panic.

@@ -2,19 +2,21 @@
 
 use std::{
     cell::Cell,
+    thread,
     time::{Duration, Instant},
 };
 
 use nearhead_chain::campaign;
 use serde_json::json;
 
-use super::{
-    failing_disk::{self, DiskFault, FailingDisk, files_of, tenants_of, window_of},
-    world::{PLAIN, World},
-};
+use super::world::{PLAIN, World};
 use crate::{
     admin_api::client::Admin,
-    harness::{Process, Server, check, nearhead, scratch, wait_until},
+    harness::{
+        Process, Server, check,
+        failing_disk::{self, DiskFault, FailingDisk, files_of, tenants_of, window_of},
+        nearhead, scratch, wait_until,
+    },
     node::{wait_head, wait_logged},
     rng::Rng,
 };
@@ -108,7 +110,12 @@ fn the_disk_hangs() {
     world.survives(
         "the disk hangs",
         |world| {
+            let mut root = Admin::first(world.server());
             hang(world);
+            // Asked before the disk is known to hang.
+            let early = thread::spawn(move || {
+                root.done("POST", "/tenants", &json!({"name": "early"}), 503)
+            });
             let wanted = world.settle();
             wait_head(world.server(), wanted);
             wait_until("it is noticed", || {
@@ -125,6 +132,8 @@ fn the_disk_hangs() {
                 world.server(),
                 "the keys of the configuration are not replaced yet",
             );
+            let late = early.join().unwrap()["error"]["message"].to_string();
+            assert!(late.contains("has not answered in time"), "{late}");
         },
         |_| disk.take().map_or((), FailingDisk::mend),
     );

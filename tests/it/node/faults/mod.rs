@@ -7,13 +7,11 @@
 //! | `process` | nearhead itself: stopped, killed, restarted again and again |
 //! | `machine` | the clock, the names of hosts, room on the disk, file descriptors, memory |
 //! | `disk` | the disk: it gives errors, or does not answer |
-//! | `failing_disk` | nothing: how a disk fails |
 //!
 //! After each fault, nothing false was served, nearhead is ready again within the time that
 //! docs/operations.md states, and it has no more sockets and memory than before.
 
 mod disk;
-mod failing_disk;
 mod machine;
 mod node;
 mod process;

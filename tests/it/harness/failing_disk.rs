@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::harness::{Process, run_by};
+use super::{Process, run_by};
 
 /// What reads and writes a file.
 const ON_CONTENT: &str = "read,write,pread64,pwrite64,fsync,fdatasync,ftruncate";
@@ -31,7 +31,7 @@ const FILES: [&str; 5] = [
 
 /// What a disk does.
 #[derive(Clone, Copy)]
-pub(super) enum DiskFault {
+pub(crate) enum DiskFault {
     /// Each read and each write fails.
     Errors,
     /// Of the calls of a kind in each thread, the one with the number `first` fails, and then every
@@ -76,11 +76,11 @@ impl DiskFault {
 }
 
 /// A running process whose disk has a fault. Dropping it mends the disk.
-pub(super) struct FailingDisk(Process);
+pub(crate) struct FailingDisk(Process);
 
 impl FailingDisk {
     /// Returns when every thread of the process has the fault.
-    pub(super) fn of(process: &Process, files: &[PathBuf], fault: DiskFault) -> Self {
+    pub(crate) fn of(process: &Process, files: &[PathBuf], fault: DiskFault) -> Self {
         let mut strace = fault.strace(files);
         let tracer = Process::start(strace.args(["-p", &process.id().to_string()]));
         let is_attached = |text: &str| text.contains("attached").then_some(());
@@ -89,7 +89,7 @@ impl FailingDisk {
     }
 
     /// Mends the disk. Calls that hang go on.
-    pub(super) fn mend(self) {
+    pub(crate) fn mend(self) {
         self.0.terminate();
         self.0.wait();
     }
@@ -97,7 +97,7 @@ impl FailingDisk {
 
 /// The same command, with a process that has the fault from its beginning. It keeps the process id
 /// of the command.
-pub(super) fn with_failing_disk(command: &Command, files: &[PathBuf], fault: DiskFault) -> Command {
+pub(crate) fn with_failing_disk(command: &Command, files: &[PathBuf], fault: DiskFault) -> Command {
     let mut strace = fault.strace(files);
     // The tracer is a grandchild.
     strace.arg("-D");
@@ -105,7 +105,7 @@ pub(super) fn with_failing_disk(command: &Command, files: &[PathBuf], fault: Dis
 }
 
 /// Mends the disk of a process that was started by [`with_failing_disk`].
-pub(super) fn mend(process: &Process) {
+pub(crate) fn mend(process: &Process) {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let tracer = status
         .lines()
@@ -119,19 +119,19 @@ pub(super) fn mend(process: &Process) {
 }
 
 /// The files of the only chain in this data folder, with the folder itself, whose names are synced.
-pub(super) fn files_of(data: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_of(data: &Path) -> Vec<PathBuf> {
     let chain = chain_of(data);
     let files = FILES.iter().flat_map(|name| database(&chain, name));
     [chain.clone()].into_iter().chain(files).collect()
 }
 
 /// The file with the window, its log and its index.
-pub(super) fn window_of(data: &Path) -> Vec<PathBuf> {
+pub(crate) fn window_of(data: &Path) -> Vec<PathBuf> {
     database(&chain_of(data), FILES[0]).to_vec()
 }
 
 /// The files with tenants and usage.
-pub(super) fn tenants_of(data: &Path) -> Vec<PathBuf> {
+pub(crate) fn tenants_of(data: &Path) -> Vec<PathBuf> {
     let chain = chain_of(data);
     let files = FILES[1..3].iter();
     files.flat_map(|name| database(&chain, name)).collect()
