@@ -11,6 +11,9 @@ use super::{
     restored::Found,
 };
 
+/// The largest age of an item that a file is used with.
+const LAST_AGE: i64 = 1 << 62;
+
 /// Rows of a script that are read.
 const ROWS_MAX: usize = 64;
 
@@ -93,6 +96,10 @@ pub fn check_rows(folder: &Path, script: &[u8]) {
         .expect("a whole file takes a change");
     drop(found);
     let found = Found::in_folder(folder).expect("the disk is well");
+    if rows.have_last_age && !rows.are_unusable {
+        // The item of the change has the age after it, with which no file is used.
+        return;
+    }
     let (hash, number, content) = &change.blocks[0];
     let row = found.rows.iter().find(|row| row.hash == *hash);
     assert_eq!(row.map(|row| row.number), Some(*number));
@@ -120,6 +127,8 @@ struct Rows {
     others: Vec<B256>,
     merged: Vec<B256>,
     are_unusable: bool,
+    /// Whether an item has the largest age that a file is used with.
+    have_last_age: bool,
 }
 
 impl Rows {
@@ -138,6 +147,12 @@ impl Rows {
             rest = after;
             rows.add(&connection, *kind, &mut rest);
         }
+        let age = "SELECT coalesce(max(age), 0) FROM items";
+        let age: i64 = connection
+            .query_row(age, [], |row| row.get(0))
+            .expect("the file is whole");
+        rows.are_unusable |= age > LAST_AGE;
+        rows.have_last_age = age == LAST_AGE;
         connection
             .execute_batch("COMMIT")
             .expect("the file is whole");
@@ -146,7 +161,7 @@ impl Rows {
 
     fn add(&mut self, connection: &Connection, kind: u8, rest: &mut &[u8]) {
         let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
-            connection.execute(sql, values).expect("the file is whole") > 0
+            connection.execute(sql, values).expect("the file is whole");
         };
         match kind % 6 {
             kind @ 0..=1 => {
@@ -178,11 +193,10 @@ impl Rows {
             kind @ 3..=4 => {
                 let age = (kind == 4).then(|| number(rest));
                 let (prefix, hash, content) = (number(rest), text(rest), text(rest));
-                let is_added = execute(
+                execute(
                     "INSERT OR IGNORE INTO items VALUES (?1, ?2, ?3, ?4)",
                     params![age, prefix, hash, content],
                 );
-                self.are_unusable |= is_added && age.is_some_and(|age| age > 1 << 62);
                 self.others.extend(B256::try_from(hash));
             }
             _ => {
