@@ -4,7 +4,7 @@ mod received;
 mod run;
 mod spans;
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use nearhead_actors::{
@@ -81,7 +81,7 @@ impl Dispatcher {
         now: Now,
         session: Option<&dyn RequestSession>,
     ) -> Answer {
-        let answer = self.answer_body(key, body, now, session);
+        let answer = pin!(self.answer_body(key, body, now, session));
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
         let received = Received::new(body.len(), 1, now);
@@ -327,9 +327,9 @@ impl Dispatcher {
         };
         let method = self.find(context, &call.method);
         let Some(id) = call.id else {
-            let units = self
-                .handle_notification(context, method, &call, received)
-                .await;
+            // Boxed, so that the future of a call is not larger for the few that have no id.
+            let handled = Box::pin(self.handle_notification(context, method, &call, received));
+            let units = handled.await;
             return Answer::ok("notification", units, None);
         };
         let name = self.method(method).map_or("unknown", |method| method.name);
@@ -398,7 +398,7 @@ impl Dispatcher {
             }
             let advances = context.advances.len();
             let span = item_spans.next(self.method(method));
-            let call = self.call(context, method, &call, item_received);
+            let call = pin!(self.call(context, method, &call, item_received));
             let (result, call_units) = span.of(call).await;
             // Also for a result that is too large for the rest of the batch: it was computed.
             units += call_units;
@@ -475,7 +475,8 @@ impl Dispatcher {
         let result = match known {
             Some(method) => {
                 // Caught around each call, so that the other items of a batch keep their answers.
-                let caught = self.panics().catch_async(run(context, method, call)).await;
+                let run = pin!(run(context, method, call));
+                let caught = self.panics().catch_async(run).await;
                 caught.unwrap_or(Err(RpcError::Internal))
             }
             None => Err(RpcError::method_not_found(&call.method)),

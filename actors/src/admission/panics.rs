@@ -13,7 +13,7 @@
 use std::{
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -64,12 +64,15 @@ impl Panics {
         reply
     }
 
-    /// Runs work that does not touch an actor's state, and counts its panic.
+    /// Runs work that does not touch an actor's state, and counts its panic. The work is pinned by
+    /// the caller: a future that is passed on takes its room twice.
     ///
     /// # Errors
     /// [`Panicked`] if the work panicked.
-    pub async fn catch_async<T>(&self, work: impl Future<Output = T>) -> Result<T, Panicked> {
-        let mut work = pin!(work);
+    pub async fn catch_async<T>(
+        &self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Panicked> {
         poll_fn(|cx| {
             // Work that panicked is not polled again, so its half-done state is never seen.
             match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
@@ -90,18 +93,20 @@ impl Panics {
 #[cfg(test)]
 #[allow(clippy::panic)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[actix::test]
     async fn a_panic_after_the_handler_is_caught_and_counted() {
         let panics = Panics::default();
-        let done = panics.catch_async(async { 1 }).await;
+        let done = panics.catch_async(pin!(async { 1 })).await;
         assert_eq!((done, panics.total()), (Ok(1), 0));
         let work = async {
             tokio::task::yield_now().await;
             panic!("on purpose")
         };
-        let panicked: Result<(), _> = panics.catch_async(work).await;
+        let panicked: Result<(), _> = panics.catch_async(pin!(work)).await;
         assert_eq!((panicked, panics.total()), (Err(Panicked), 1));
     }
 }

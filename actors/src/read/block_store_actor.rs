@@ -1,7 +1,7 @@
 //! Blocks and their contents, by number, hash or index. Each handler is one look-up in the
 //! snapshot of its message; an access list that is not held is fetched.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, pin::pin, sync::Arc};
 
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::B256;
@@ -142,7 +142,7 @@ impl Handler<FindAccessList> for BlockStoreActor {
         };
         let admission = self.resources.admission.clone();
         NowOrLater::later(async move {
-            let json = source.access_list(&admission.remote, &find.budget, &block, list);
+            let json = pin!(source.access_list(&admission.remote, &find.budget, &block, list));
             let json = admission.panics().catch_async(json).await;
             let json = json.unwrap_or(Err(QueryError::Panicked))?;
             Ok(Some(Json::own(json)))

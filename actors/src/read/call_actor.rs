@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -81,7 +82,8 @@ impl Handler<RunCall> for CallActor {
         NowOrLater::later(async move {
             let (cancel, deadline) = (call.cancel.clone(), call.deadline);
             let panics = resources.admission.panics();
-            let run = panics.catch_async(run(&resources, call));
+            let run = pin!(run(&resources, call));
+            let run = panics.catch_async(run);
             match tokio::time::timeout_at(deadline.into(), run).await {
                 Ok(reply) => reply.unwrap_or(Err(QueryError::Panicked)),
                 Err(_) => {

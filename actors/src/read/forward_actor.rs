@@ -1,6 +1,6 @@
 //! Calls that nodes answer.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use actix::{Actor, Context, Handler, Supervised};
 
@@ -49,7 +49,7 @@ impl ForwardActor {
         };
         let (forwarder, panics) = (self.forwarder.clone(), self.admission.panics().clone());
         NowOrLater::later(async move {
-            let answer = panics.catch_async(work(forwarder, permit)).await;
+            let answer = panics.catch_async(pin!(work(forwarder, permit))).await;
             answer.unwrap_or(Err(QueryError::Panicked))
         })
     }

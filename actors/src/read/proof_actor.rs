@@ -1,6 +1,6 @@
 //! State and its proofs, at any block of the snapshot.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Supervised};
 use alloy_primitives::{Address, Bytes, U256};
@@ -112,7 +112,7 @@ async fn complete<R: StateRead>(
     read: &R,
     again: impl AsyncFn() -> Reply<R::Answer>,
 ) -> Reply<R::Answer> {
-    let work = fetch_and_read(&admission.remote, source, read, again);
+    let work = pin!(fetch_and_read(&admission.remote, source, read, again));
     let read = admission.panics().catch_async(work).await;
     read.unwrap_or(Err(QueryError::Panicked))
 }

@@ -30,7 +30,7 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use alloy_primitives::{Address, B256, U256};
 use bytes::Bytes;
@@ -291,7 +291,7 @@ impl StateSource {
         self.shared.single_flight.join(wanted, |wanted, end| {
             let (shared, block) = (Arc::clone(&self.shared), block.clone());
             let fetch = async move {
-                let fetch = shared.fetch(&block, &wanted);
+                let fetch = pin!(shared.fetch(&block, &wanted));
                 let fetched = shared.panics.catch_async(fetch).await;
                 let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
                 // Sending fails only if no read waits any more.

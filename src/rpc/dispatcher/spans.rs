@@ -1,5 +1,7 @@
 //! The spans of a traced body and of its items.
 
+use std::pin::Pin;
+
 use nearhead_actors::{step, trace};
 use nearhead_chain::json::Json;
 use tracing::{Instrument, Span, field};
@@ -55,7 +57,7 @@ impl ItemSpan {
     /// Runs the item's call in its span.
     pub(super) async fn of(
         self,
-        call: impl Future<Output = (Result<Json, RpcError>, u64)>,
+        call: Pin<&mut impl Future<Output = (Result<Json, RpcError>, u64)>>,
     ) -> (Result<Json, RpcError>, u64) {
         let Self { span, is_wanted } = self;
         let call = call.instrument(span.clone());

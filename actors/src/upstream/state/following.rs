@@ -1,6 +1,7 @@
 //! Keeps the state current while the head advances.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -52,7 +53,7 @@ impl StateFollower {
             let since = *readable.borrow_and_update();
             let panics = self.shared.panics.clone();
             // A panic is counted, and the next head is tried again.
-            let _ = panics.catch_async(self.catch_up(since)).await;
+            let _ = panics.catch_async(pin!(self.catch_up(since))).await;
         }
     }
 
