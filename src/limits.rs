@@ -450,6 +450,14 @@ pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 /// error of a request with a longer one has `null`.
 pub(crate) const ERROR_ID_BYTES_MAX: usize = 4 << 10;
 
+/// How long a request waits for the block that its client has seen at another process: some ten
+/// times as long as a block takes from one process to the next.
+pub(crate) const MIN_BLOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// The most that can be given for it: a process that is further behind is not ready, and a balancer
+/// asks another one.
+pub(crate) const MIN_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Memory of a batch's results, in bytes, after which its tenant is charged for more.
 pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;
 

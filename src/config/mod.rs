@@ -8,6 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mod.rs` | the table, and what values have to be together |
+//! | `option_spec`, `fleet` | what a row of the table is; the rows of a fleet's options |
 //! | `command`, `command_line` | the commands; as clap knows them |
 //! | `export`, `health` | `nearhead export`, `nearhead health` |
 //! | `command_error`, `config_error`, `usage` | why a command cannot be resolved, or its values not together; clap's messages in one line |
@@ -23,8 +24,10 @@ mod command_line;
 mod config_error;
 mod config_file;
 mod export;
+mod fleet;
 mod given;
 mod health;
+mod option_spec;
 mod parse;
 mod public_url;
 mod resolved;
@@ -56,13 +59,17 @@ pub use self::{
     command_error::CommandError,
     config_error::ConfigError,
     export::Export,
+    fleet::FleetOptions,
     health::Health,
+    option_spec::OptionSpec,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
     written::Init,
 };
 use self::{
     api_key::api_keys,
+    fleet::FLEET_OPTIONS,
+    option_spec::{joined, options},
     parse::{
         NODES_MAX, allowed_hosts, cap, collector, data_root, duration, forwarded, head_age_max,
         header_name, log_filter, nodes, parsed, path, ratio, trusted_blocks, trusted_proxies,
@@ -72,95 +79,13 @@ use self::{
     show::Show,
 };
 
-/// One option as the command line, the environment, the file and the documentation know it.
-#[derive(Debug)]
-pub struct OptionSpec {
-    /// Name of the flag (with `--`) and of the file's key.
-    pub name: &'static str,
-    /// Its heading in `--help`.
-    pub(crate) group: &'static str,
-    /// Placeholder of its value, with the unit.
-    pub(crate) unit: &'static str,
-    /// The accepted values, as error messages state them.
-    pub(crate) accepts: &'static str,
-    /// What it is for.
-    pub(crate) help: &'static str,
-    /// Whether its value holds a secret, which no message shows.
-    is_secret: bool,
-    /// Parses the given texts (several only for a list) into the configuration; `None` if one of
-    /// them is invalid.
-    set: fn(&mut Config, &[String]) -> Option<()>,
-    /// The value as `check` prints it, without secrets.
-    show: fn(&Config) -> String,
-}
-
-impl OptionSpec {
-    /// Name in the environment.
-    #[must_use]
-    pub(crate) fn environment(&self) -> String {
-        format!("NEARHEAD_{}", self.name.to_uppercase().replace('-', "_"))
-    }
-
-    /// The default as a user would write it.
-    #[must_use]
-    pub(crate) fn default(&self) -> String {
-        (self.show)(&Config::default())
-    }
-
-    /// Whether its flag needs no value.
-    fn is_switch(&self) -> bool {
-        self.unit == "BOOL"
-    }
-
-    /// Whether it may be given several times.
-    fn is_list(&self) -> bool {
-        matches!(
-            self.name,
-            "allowed-host" | "api-key" | "forward" | "node" | "trusted-block" | "trusted-proxy"
-        )
-    }
-}
-
-macro_rules! options {
-    (@is_secret) => { false };
-    (@is_secret secret) => { true };
-    ($($group:literal: $(
-        $(#[doc = $help:literal])+
-        $name:literal $field:ident: $type:ty = $default:expr,
-            $unit:literal, $accepts:literal, $parse:expr $(, $secret:ident)?;
-    )+)+) => {
-        /// The configuration, each value checked by itself; `Config::complete` checks them
-        /// together.
-        #[derive(Clone, Debug)]
-        pub struct Config {
-            $($($(#[doc = $help])+ pub $field: $type,)+)+
-        }
-
-        impl Default for Config {
-            fn default() -> Self {
-                Self { $($($field: $default,)+)+ }
-            }
-        }
-
-        /// The table, in the order of `--help`.
-        pub static OPTIONS: &[OptionSpec] = &[$($(OptionSpec {
-            name: $name,
-            group: $group,
-            unit: $unit,
-            accepts: $accepts,
-            help: concat!($($help),+).trim_ascii_start(),
-            is_secret: options!(@is_secret $($secret)?),
-            set: |config, texts| {
-                let parse: fn(&[String]) -> Option<$type> = $parse;
-                config.$field = parse(texts)?;
-                Some(())
-            },
-            show: |config| config.$field.show(),
-        },)+)+];
-    };
-}
-
 options! {
+/// The configuration, each value checked by itself; `Config::complete` checks them together.
+pub struct Config {
+    /// The options of a fleet.
+    pub fleet: FleetOptions,
+}
+static OWN_OPTIONS at config => config;
 "Source":
     /// Where blocks come from: `dev` generates a chain, `files` imports one, `node` follows real
     /// nodes
@@ -437,6 +362,10 @@ options! {
         "FILTER", "a level (error, warn, info, debug, trace, off) or directives such as nearhead=debug,hyper=warn",
         log_filter;
 }
+
+/// The table, in the order of `--help`.
+pub static OPTIONS: &[OptionSpec] =
+    &joined::<{ OWN_OPTIONS.len() + FLEET_OPTIONS.len() }>(OWN_OPTIONS, FLEET_OPTIONS);
 
 /// Number of cores that this process may use.
 fn cores() -> usize {

@@ -88,6 +88,7 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("otlp-sample-ratio", "0.5", "0.5"),
     ("log-format", "json", "json"),
     ("log-filter", "warn,nearhead=trace", "warn,nearhead=trace"),
+    ("min-block-wait", "500ms", "500ms"),
 ];
 
 #[test]
