@@ -4,7 +4,7 @@
 //! not got as far waits for a moment. So the client never goes back in time, whichever replica it
 //! meets.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use alloy_primitives::B256;
 
@@ -63,8 +63,21 @@ impl MinBlock {
         match self {
             Self::Number(number) => head >= Some(*number),
             Self::Hash(hash) => seen.has_seen(hash),
-            Self::Block(id) => seen.has_seen(&id.hash) || head > Some(id.number),
+            // The number is compared first, because it costs less.
+            Self::Block(id) => head > Some(id.number) || seen.has_seen(&id.hash),
         }
+    }
+
+    /// Whether it is more than `blocks` above the head, as far as its number is known: no replica
+    /// comes as far in a moment.
+    pub fn is_above(&self, seen: &impl SeenBlocks, blocks: u64) -> bool {
+        let number = match self {
+            Self::Number(number) => *number,
+            Self::Hash(_) => return false,
+            Self::Block(id) => id.number,
+        };
+        let head = seen.head().map_or(0, |id| id.number);
+        number > head.saturating_add(blocks)
     }
 }
 
@@ -87,64 +100,57 @@ fn parse_hash(text: &str) -> Result<B256, InvalidMinBlock> {
     }
 }
 
-/// Requests that wait for a block: a bounded number of them, all for the same time.
+/// Requests of one thread that wait for a block. Who adds them bounds their number and their time.
 #[derive(Debug)]
 pub struct Waiters<T> {
-    /// In the order of their deadlines.
-    waiting: VecDeque<(MinBlock, Duration, T)>,
-    most: usize,
-    wait: Duration,
+    /// In the order of their tickets.
+    waiting: VecDeque<(Ticket, MinBlock, T)>,
+    next: Ticket,
+}
+
+/// Identifies one of the [`Waiters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+impl<T> Default for Waiters<T> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            next: Ticket::default(),
+        }
+    }
 }
 
 impl<T> Waiters<T> {
-    /// Nobody; later at most `most`, each for `wait`.
-    #[must_use]
-    pub const fn new(most: usize, wait: Duration) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            most,
-            wait,
-        }
+    /// Adds one.
+    pub fn add(&mut self, min: MinBlock, waiter: T) -> Ticket {
+        let ticket = self.next;
+        self.next.0 += 1;
+        self.waiting.push_back((ticket, min, waiter));
+        ticket
     }
 
-    /// Adds one that waits from `now` on, which does not go back.
-    ///
-    /// # Errors
-    /// As many wait as may: the one that was to be added, to refuse it.
-    pub fn add(&mut self, min: MinBlock, now: Duration, waiter: T) -> Result<(), T> {
-        if self.waiting.len() >= self.most {
-            return Err(waiter);
+    /// Removes one that waits no more, if it is still there.
+    pub fn remove(&mut self, ticket: Ticket) {
+        let place = self
+            .waiting
+            .binary_search_by_key(&ticket, |(ticket, ..)| *ticket);
+        if let Ok(place) = place {
+            self.waiting.remove(place);
         }
-        self.waiting.push_back((min, now + self.wait, waiter));
-        Ok(())
     }
 
     /// Removes those whose block is reached, in their order: to call at each new head.
     pub fn reached(&mut self, seen: &impl SeenBlocks) -> Vec<T> {
         let all = std::mem::take(&mut self.waiting);
         let mut reached = Vec::new();
-        for (min, deadline, waiter) in all {
+        for (ticket, min, waiter) in all {
             match min.is_reached(seen) {
                 true => reached.push(waiter),
-                false => self.waiting.push_back((min, deadline, waiter)),
+                false => self.waiting.push_back((ticket, min, waiter)),
             }
         }
         reached
-    }
-
-    /// Removes those that have waited long enough, to refuse them.
-    pub fn expired(&mut self, now: Duration) -> Vec<T> {
-        let count = self.waiting.partition_point(|(_, until, _)| *until <= now);
-        self.waiting
-            .drain(..count)
-            .map(|(.., waiter)| waiter)
-            .collect()
-    }
-
-    /// When the next one has waited long enough.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Duration> {
-        self.waiting.front().map(|(_, until, _)| *until)
     }
 }
 
@@ -221,17 +227,32 @@ mod tests {
     }
 
     #[test]
-    fn waiters_are_bounded_and_leave_when_reached_or_late() {
-        let at = Duration::from_millis;
-        let mut waiters = Waiters::new(3, at(1_000));
-        waiters.add(MinBlock::Number(11), at(0), "a").unwrap();
-        waiters.add(MinBlock::Number(12), at(1), "b").unwrap();
-        waiters.add(MinBlock::Number(11), at(2), "c").unwrap();
-        assert_eq!(waiters.add(MinBlock::Number(11), at(3), "d"), Err("d"));
+    fn a_block_far_above_the_head_is_not_waited_for() {
+        let seen = Seen(10, Vec::new());
+        for (min, want) in [
+            (MinBlock::Number(138), false),
+            (MinBlock::Number(139), true),
+            (MinBlock::Block(id(138, 1)), false),
+            (MinBlock::Block(id(139, 1)), true),
+            (MinBlock::Number(9), false),
+            (MinBlock::Number(u64::MAX), true),
+            (MinBlock::Hash(B256::ZERO), false),
+        ] {
+            assert_eq!(min.is_above(&seen, 128), want, "{min:?}");
+        }
+    }
+
+    #[test]
+    fn waiters_leave_when_their_block_is_reached_or_when_they_are_removed() {
+        let mut waiters = Waiters::default();
+        let a = waiters.add(MinBlock::Number(11), "a");
+        let b = waiters.add(MinBlock::Number(12), "b");
+        waiters.add(MinBlock::Number(11), "c");
+        waiters.add(MinBlock::Number(12), "d");
+        assert_eq!(waiters.reached(&Seen(10, Vec::new())), Vec::<&str>::new());
         assert_eq!(waiters.reached(&Seen(11, Vec::new())), ["a", "c"]);
-        assert_eq!(waiters.next_deadline(), Some(at(1_001)));
-        assert_eq!(waiters.expired(at(1_000)), Vec::<&str>::new());
-        assert_eq!(waiters.expired(at(1_001)), ["b"]);
-        assert_eq!(waiters.next_deadline(), None);
+        waiters.remove(a);
+        waiters.remove(b);
+        assert_eq!(waiters.reached(&Seen(12, Vec::new())), ["d"]);
     }
 }

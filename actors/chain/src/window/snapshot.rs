@@ -6,7 +6,9 @@ use alloy_primitives::{B256, map::B256Map};
 
 use super::{
     block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
+    head_name::HeadName,
     limits::WINDOW_BLOCKS,
+    past_hashes::PastHashes,
     transactions::TransactionIndex,
 };
 use crate::{block::Block, network::ServedChain};
@@ -38,6 +40,9 @@ pub struct Snapshot {
     pub(super) finalized: Option<SettledBlock>,
     /// Whether a block was released or refused because the blocks together are too large.
     pub(super) is_cut_short: bool,
+    pub(super) head_name: Arc<HeadName>,
+    /// Of blocks that were canonical and are not held any more.
+    pub(super) past: Arc<PastHashes>,
 }
 
 /// A block that the source called safe or finalized; the number stays known after the block leaves
@@ -71,6 +76,19 @@ impl Snapshot {
     #[must_use]
     pub fn head(&self) -> &Arc<Block> {
         &self.canonical[self.canonical.len() - 1]
+    }
+
+    /// The newest block as answers name it.
+    #[must_use]
+    pub const fn head_name(&self) -> &Arc<HeadName> {
+        &self.head_name
+    }
+
+    /// Whether a block with this hash is or was canonical, as far as that is remembered: blocks
+    /// that are held, and the last thousand that were released.
+    #[must_use]
+    pub fn has_seen(&self, hash: &B256) -> bool {
+        self.by_hash(hash).is_some() || self.past.contains(hash)
     }
 
     /// Number of the oldest canonical block in the window.

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod finalized;
+mod seen;
 
 use std::sync::Arc;
 

@@ -6,7 +6,9 @@ use alloy_primitives::B256;
 
 use super::{
     error::WindowError,
+    head_name::HeadName,
     limits::{CANONICAL_BLOCKS_MIN, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, WindowLimits},
+    past_hashes::PastHashes,
     snapshot::{SettledBlock, Snapshot},
     transactions::TransactionIndex,
 };
@@ -84,6 +86,8 @@ impl Window {
                 transactions,
                 genesis: (first.number() == 0).then(|| Arc::clone(&first)),
                 suggested_tips: suggested_tips(std::slice::from_ref(&first)),
+                head_name: Arc::new(HeadName::new(first.number(), &first.hash)),
+                past: Arc::default(),
                 canonical: vec![first],
                 safe: None,
                 finalized: None,
@@ -150,6 +154,7 @@ impl Window {
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_newest(&block);
         snapshot.held.insert(block.hash, Arc::clone(&block));
+        snapshot.head_name = Arc::new(HeadName::new(block.number(), &block.hash));
         snapshot.canonical.push(block);
         let before = snapshot.suggested_tips.last().copied();
         let tip = suggested_tip(&snapshot.canonical, before);
@@ -249,6 +254,7 @@ impl Window {
         let snapshot = Arc::make_mut(&mut self.snapshot);
         snapshot.version = before.version + 1;
         snapshot.finalized = kept;
+        snapshot.past = all_past(&before);
         let genesis = before.genesis.as_ref();
         let genesis = genesis.map(|genesis| Arc::new(genesis.without_state()));
         snapshot.genesis = snapshot.genesis.take().or(genesis);
@@ -273,6 +279,8 @@ impl Window {
             .canonical
             .pop()
             .ok_or(WindowError::NothingToRevert)?;
+        let head = snapshot.head();
+        snapshot.head_name = Arc::new(HeadName::new(head.number(), &head.hash));
         snapshot.suggested_tips.pop();
         snapshot.transactions.remove_newest(&block);
         let bytes = block.bytes();
@@ -319,7 +327,7 @@ impl Window {
             return false;
         };
         self.bytes.replaced = self.bytes.replaced.saturating_sub(first.bytes());
-        changed(&mut self.snapshot).held.remove(&first.hash);
+        release(changed(&mut self.snapshot), &first.hash);
         true
     }
 
@@ -329,7 +337,7 @@ impl Window {
         let oldest = snapshot.canonical.remove(0);
         snapshot.suggested_tips.remove(0);
         snapshot.transactions.remove_oldest(&oldest);
-        snapshot.held.remove(&oldest.hash);
+        release(snapshot, &oldest.hash);
         if oldest.number() == 0 {
             snapshot.genesis = Some(Arc::new(oldest.without_state()));
         }
@@ -345,11 +353,25 @@ impl Window {
             let goes = goes(block);
             if goes {
                 *bytes = bytes.saturating_sub(block.bytes());
-                snapshot.held.remove(&block.hash);
+                release(snapshot, &block.hash);
             }
             !goes
         });
     }
+}
+
+/// Removes a block, whose hash stays known.
+fn release(snapshot: &mut Snapshot, hash: &B256) {
+    snapshot.held.remove(hash);
+    Arc::make_mut(&mut snapshot.past).add(*hash);
+}
+
+/// The hashes that stay known when the window starts again: its blocks are all replaced.
+fn all_past(before: &Snapshot) -> Arc<PastHashes> {
+    let mut past = Arc::clone(&before.past);
+    let changed = Arc::make_mut(&mut past);
+    before.held.keys().for_each(|hash| changed.add(*hash));
+    past
 }
 
 /// The snapshot to change, with the next version; other handles keep the previous one.
