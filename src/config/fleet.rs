@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    option_spec::{OptionSpec, options},
+    option_spec::{OptionRow, options},
     parse::duration,
     show::Show,
 };
@@ -12,7 +12,7 @@ use crate::limits;
 options! {
 /// How processes behind one address serve one view of the chain.
 pub struct FleetOptions {}
-static FLEET_OPTIONS at config => config.fleet;
+fn fleet_options;
 "Fleet":
     /// How long a request waits for the block that its client has seen elsewhere, which it names in
     /// X-Nearhead-Min-Block or minBlock, before it is refused; 0 refuses it at once

@@ -61,15 +61,14 @@ pub use self::{
     export::Export,
     fleet::FleetOptions,
     health::Health,
-    option_spec::OptionSpec,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
     written::Init,
 };
 use self::{
     api_key::api_keys,
-    fleet::FLEET_OPTIONS,
-    option_spec::{joined, options},
+    fleet::fleet_options,
+    option_spec::{OptionRow, joined, options},
     parse::{
         NODES_MAX, allowed_hosts, cap, collector, data_root, duration, forwarded, head_age_max,
         header_name, log_filter, nodes, parsed, path, ratio, trusted_blocks, trusted_proxies,
@@ -85,7 +84,7 @@ pub struct Config {
     /// The options of a fleet.
     pub fleet: FleetOptions,
 }
-static OWN_OPTIONS at config => config;
+fn own_options;
 "Source":
     /// Where blocks come from: `dev` generates a chain, `files` imports one, `node` follows real
     /// nodes
@@ -363,9 +362,27 @@ static OWN_OPTIONS at config => config;
         log_filter;
 }
 
+impl AsRef<FleetOptions> for Config {
+    fn as_ref(&self) -> &FleetOptions {
+        &self.fleet
+    }
+}
+
+impl AsMut<FleetOptions> for Config {
+    fn as_mut(&mut self) -> &mut FleetOptions {
+        &mut self.fleet
+    }
+}
+
+/// One option of the configuration.
+pub type OptionSpec = OptionRow<Config>;
+
+const OWN: &[OptionSpec] = own_options();
+const OF_FLEET: &[OptionSpec] = fleet_options();
+
 /// The table, in the order of `--help`.
 pub static OPTIONS: &[OptionSpec] =
-    &joined::<{ OWN_OPTIONS.len() + FLEET_OPTIONS.len() }>(OWN_OPTIONS, FLEET_OPTIONS);
+    &joined::<Config, { OWN.len() + OF_FLEET.len() }>(OWN, OF_FLEET);
 
 /// Number of cores that this process may use.
 fn cores() -> usize {

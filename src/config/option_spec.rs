@@ -1,10 +1,9 @@
 //! What one option is, and the macro that makes a table of them.
 
-use super::Config;
-
-/// One option as the command line, the environment, the file and the documentation know it.
-#[derive(Clone, Copy, Debug)]
-pub struct OptionSpec {
+/// One option as the command line, the environment, the file and the documentation know it. `C` is
+/// the configuration that has it.
+#[derive(Debug)]
+pub struct OptionRow<C> {
     /// Name of the flag (with `--`) and of the file's key.
     pub name: &'static str,
     /// Its heading in `--help`.
@@ -19,12 +18,20 @@ pub struct OptionSpec {
     pub(super) is_secret: bool,
     /// Parses the given texts (several only for a list) into the configuration; `None` if one of
     /// them is invalid.
-    pub(super) set: fn(&mut Config, &[String]) -> Option<()>,
+    pub(super) set: fn(&mut C, &[String]) -> Option<()>,
     /// The value as `check` prints it, without secrets.
-    pub(super) show: fn(&Config) -> String,
+    pub(super) show: fn(&C) -> String,
 }
 
-impl OptionSpec {
+impl<C> Clone for OptionRow<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for OptionRow<C> {}
+
+impl<C: Default> OptionRow<C> {
     /// Name in the environment.
     #[must_use]
     pub(crate) fn environment(&self) -> String {
@@ -34,7 +41,7 @@ impl OptionSpec {
     /// The default as a user would write it.
     #[must_use]
     pub(crate) fn default(&self) -> String {
-        (self.show)(&Config::default())
+        (self.show)(&C::default())
     }
 
     /// Whether its flag needs no value.
@@ -52,10 +59,10 @@ impl OptionSpec {
 }
 
 /// The rows of two tables, in their order.
-pub(super) const fn joined<const N: usize>(
-    first: &[OptionSpec],
-    second: &[OptionSpec],
-) -> [OptionSpec; N] {
+pub(super) const fn joined<C, const N: usize>(
+    first: &[OptionRow<C>],
+    second: &[OptionRow<C>],
+) -> [OptionRow<C>; N] {
     let mut rows = [first[0]; N];
     let mut at = 0;
     while at < N {
@@ -70,7 +77,8 @@ pub(super) const fn joined<const N: usize>(
 
 /// Makes a struct with a field for each option, its defaults, and the table of its rows.
 ///
-/// `at` says where the struct is in [`Config`]; `groups` are fields that have tables of their own.
+/// The struct may be a part of the configuration, so the rows are those of any that has it. Its own
+/// fields are parts that have tables of their own.
 macro_rules! options {
     (@is_secret) => { false };
     (@is_secret secret) => { true };
@@ -79,7 +87,7 @@ macro_rules! options {
         pub struct $struct:ident {
             $($(#[$about_group:meta])* pub $group_field:ident: $group_type:ty,)*
         }
-        static $table:ident at $config:ident => $place:expr;
+        fn $table:ident;
         $($group:literal: $(
             $(#[doc = $help:literal])+
             $name:literal $field:ident: $type:ty = $default:expr,
@@ -102,21 +110,38 @@ macro_rules! options {
             }
         }
 
+        impl AsRef<Self> for $struct {
+            fn as_ref(&self) -> &Self {
+                self
+            }
+        }
+
+        impl AsMut<Self> for $struct {
+            fn as_mut(&mut self) -> &mut Self {
+                self
+            }
+        }
+
         /// The rows, in the order of `--help`.
-        pub(super) const $table: &[OptionSpec] = &[$($(OptionSpec {
-            name: $name,
-            group: $group,
-            unit: $unit,
-            accepts: $accepts,
-            help: concat!($($help),+).trim_ascii_start(),
-            is_secret: options!(@is_secret $($secret)?),
-            set: |$config, texts| {
-                let parse: fn(&[String]) -> Option<$type> = $parse;
-                $place.$field = parse(texts)?;
-                Some(())
-            },
-            show: |$config| $place.$field.show(),
-        },)+)+];
+        pub(super) const fn $table<C: AsRef<$struct> + AsMut<$struct> + 'static>()
+        -> &'static [OptionRow<C>] {
+            const {
+                &[$($(OptionRow {
+                    name: $name,
+                    group: $group,
+                    unit: $unit,
+                    accepts: $accepts,
+                    help: concat!($($help),+).trim_ascii_start(),
+                    is_secret: options!(@is_secret $($secret)?),
+                    set: |config, texts| {
+                        let parse: fn(&[String]) -> Option<$type> = $parse;
+                        config.as_mut().$field = parse(texts)?;
+                        Some(())
+                    },
+                    show: |config| config.as_ref().$field.show(),
+                },)+)+]
+            }
+        }
     };
 }
 
