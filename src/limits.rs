@@ -458,6 +458,13 @@ pub(crate) const MIN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 /// asks another one.
 pub(crate) const MIN_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Requests of the process that wait for a block at a time: those of a second at 4,000 requests a
+/// second. One that waits holds its body and its connection, which have bounds of their own.
+pub(crate) const BLOCK_WAITS_MAX: usize = 4_096;
+
+/// The same for one tenant: the others have places too.
+pub(crate) const BLOCK_WAITS_OF_TENANT_MAX: usize = BLOCK_WAITS_MAX / 4;
+
 /// Memory of a batch's results, in bytes, after which its tenant is charged for more.
 pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;
 

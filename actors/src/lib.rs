@@ -20,7 +20,7 @@
 //! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `_actor`, `crate::head`, `crate::messages`, `crate::read`, `crate::saved`, `crate::source`, `crate::upstream`, `tokio`, `actix` |
 //! | [`saved`] | what of the window and its state outlives the process: one file, which is not trusted | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `actix`, `serde_json` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
-//! | [`shutdown_state`] | how far the service has shut down | `crate::`, `tokio`, `actix` |
+//! | [`shutdown_state`] | how far the service has shut down | `crate::`, `actix` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
 //! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`share`] | a tenant as the queues know it: which one, and its weight | `crate::`, `tokio`, `actix`, `serde_json` |

@@ -22,6 +22,7 @@
 //! | `grant` | the right of one request or session to be answered |
 //! | `local_only` | what serves this machine alone, against pages of other sites |
 //! | `session_caps` | open sessions, in all and of each tenant |
+//! | `wait_caps` | requests that wait for a block, in all and of each tenant |
 //! | `filter_caps` | open filters, in all and of each tenant |
 //! | `filter_counts` | what they are counted by |
 //! | `shared_count` | a count that is bounded and shared |
@@ -56,6 +57,7 @@ mod table_update;
 mod tenant;
 mod token;
 mod token_cache;
+mod wait_caps;
 
 pub use access_table::Access;
 pub use active_key::ActiveKey;
@@ -76,3 +78,4 @@ pub use table_update::AccessSource;
 pub use tenant::{MethodSet, ServiceLimits, Tenant};
 pub use token::{SignedToken, TokenError, VerifiedToken};
 pub(crate) use token_cache::TokenCache;
+pub use wait_caps::WaitCaps;

@@ -89,6 +89,8 @@ pub struct Tenant {
     pub(crate) subscriptions: SharedCount,
     /// Its filters.
     pub(super) filters: FilterCounts,
+    /// Its requests that wait for a block.
+    pub(super) block_waits: SharedCount,
     /// What its reads may cause at upstreams.
     pub(crate) call_budget: CallBudget,
 }
@@ -118,11 +120,12 @@ impl Tenant {
         } = spec;
         let limits = service.with(own);
         let subscriptions_max = own.subscriptions.map(|most| most as usize);
-        let (open_sessions, subscriptions, filters) = match before {
+        let (open_sessions, subscriptions, filters, block_waits) = match before {
             Some(before) => (
                 before.open_sessions.clone(),
                 before.subscriptions.clone(),
                 before.filters.clone(),
+                before.block_waits.clone(),
             ),
             None => Default::default(),
         };
@@ -140,6 +143,7 @@ impl Tenant {
             open_sessions,
             subscriptions,
             filters,
+            block_waits,
             call_budget: match before {
                 Some(before) => before
                     .call_budget

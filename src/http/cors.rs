@@ -7,7 +7,7 @@ use actix_web::{
 
 /// The headers that scripts may read besides those that the standard safelists.
 const EXPOSED: &str = "ratelimit-limit, ratelimit-remaining, ratelimit-reset, retry-after, \
-                       x-nearhead-units, x-nearhead-verified, x-request-id";
+                       x-nearhead-block, x-nearhead-units, x-nearhead-verified, x-request-id";
 
 /// Adds the headers that let a script read the answer.
 pub(super) fn allow(request: &HttpRequest, response: &mut HttpResponse) {

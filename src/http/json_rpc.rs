@@ -14,9 +14,11 @@ use nearhead_actors::admission::ReplyInTurns;
 
 use super::{
     access_log::AccessEntry,
+    block_header::X_NEARHEAD_BLOCK,
     body::{close_after, drain, read_body},
     entry::Denied,
     large_bodies::LargeBodies,
+    min_block_header::min_block,
     refusal::{refuse, refuse_body},
     request_actor::RequestActor,
     worker_state::WorkerState,
@@ -24,7 +26,7 @@ use super::{
 use crate::{
     access::{ActiveKey, Now, QuotaKind, Remaining},
     connections::{Answering, Connection, unless_gone},
-    rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
+    rpc::{Answer, Refusal, RpcError, Via, envelope::NULL_ID},
 };
 
 /// Tokens of the scarcest bucket when it is full, tokens in it now, and seconds until it is full.
@@ -84,14 +86,18 @@ impl WorkerState {
             let again = self.admit_json(request, connection, key, now, access);
             admitted = again.map_err(Denied::response)?;
         }
+        let min_block = min_block(request);
         let span = access.span();
         let answer = if LargeBodies::has(&body) {
-            let answer = self.large_bodies.answer(admitted, body, now, span);
+            let answer = self
+                .large_bodies
+                .answer(admitted, body, now, min_block, span);
             // Boxed, so that a request with a small body does not carry the future's state.
             unless_gone(Box::pin(answer), connection).await
         } else {
             let dispatcher = Rc::clone(&self.dispatcher);
-            let answer = async move { dispatcher.answer(&admitted, &body, now, None).await };
+            let via = Via::http(min_block);
+            let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
             let answered = RequestActor::answer(answer, span);
             unless_gone(answered, connection).await.map(Result::ok)
         };
@@ -170,9 +176,13 @@ impl WorkerState {
         let verified = answer
             .is_unverified
             .then_some(HeaderValue::from_static("no"));
+        let block = answer.head.and_then(|head| self.block_header.of(head));
         let Some(json) = answer.json else {
             let mut response = HttpResponse::new(status);
             let headers = response.headers_mut();
+            if let Some(block) = block {
+                headers.insert(X_NEARHEAD_BLOCK, block);
+            }
             headers.insert(X_NEARHEAD_UNITS, units);
             add_remaining(headers, remaining);
             return response;
@@ -184,6 +194,9 @@ impl WorkerState {
             .response(request, status, json, charge, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);
+        if let Some(block) = block {
+            headers.insert(X_NEARHEAD_BLOCK, block);
+        }
         if let Some(verified) = verified {
             headers.insert(X_NEARHEAD_VERIFIED, verified);
         }

@@ -11,7 +11,8 @@ use tracing::Span;
 use super::{request_actor::RequestActor, server_state::ServerState};
 use crate::{
     access::{ActiveKey, Now},
-    rpc::{Answer, Dispatcher},
+    rpc::{Answer, Dispatcher, NamedBlock, Via},
+    subscriptions::FanoutActor,
     tenants::UsageMeter,
 };
 
@@ -51,6 +52,7 @@ impl LargeBodies {
         key: Arc<ActiveKey>,
         body: Bytes,
         now: Now,
+        min_block: NamedBlock,
         span: Span,
     ) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
@@ -58,6 +60,7 @@ impl LargeBodies {
             key,
             body,
             now,
+            min_block,
             span,
             answer,
         };
@@ -87,7 +90,9 @@ impl BodyThread {
         let actor = LargeBodyActor::start_in_arbiter(&arbiter.handle(), move |_| {
             thread_priority::lower("bodies", thread_priority::BODIES);
             let usage = UsageMeter::start_for(server.tenants.as_ref());
-            LargeBodyActor(Rc::new(server.dispatcher(usage)))
+            let dispatcher = Rc::new(server.dispatcher(usage));
+            FanoutActor::start(server.tracker, None, Rc::clone(&dispatcher.waits));
+            LargeBodyActor(dispatcher)
         });
         Ok(Self { arbiter, actor })
     }
@@ -113,6 +118,7 @@ struct AnswerBody {
     key: Arc<ActiveKey>,
     body: Bytes,
     now: Now,
+    min_block: NamedBlock,
     span: Span,
     answer: oneshot::Sender<Answer>,
 }
@@ -126,10 +132,12 @@ impl Handler<AnswerBody> for LargeBodyActor {
             key,
             body,
             now,
+            min_block,
             span,
             answer,
         } = message;
-        let work = async move { dispatcher.answer(&key, &body, now, None).await };
+        let via = Via::http(min_block);
+        let work = async move { dispatcher.answer(&key, &body, now, via).await };
         RequestActor::send_answer(work, answer, span);
     }
 }

@@ -15,6 +15,7 @@
 //! | `large_bodies` | answers large bodies on a thread of their own |
 //! | `open_session`, `handshake` | open a WebSocket session |
 //! | `probes` | health and readiness, without details |
+//! | `block_header`, `min_block_header` | from which head an answer was made; which block its client has seen |
 //! | `body` | reads a request's body within its bounds |
 //! | `reply`, `replies` | a reply's body, in pieces and compressed |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
@@ -22,6 +23,7 @@
 //! | `trace_parent` | what a client says of its own trace |
 
 mod access_log;
+mod block_header;
 mod body;
 mod client_address;
 mod cors;
@@ -30,6 +32,7 @@ mod entry;
 mod handshake;
 mod json_rpc;
 mod large_bodies;
+mod min_block_header;
 mod open_session;
 mod probes;
 mod refusal;

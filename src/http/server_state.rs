@@ -1,6 +1,6 @@
 //! What all workers share, and the options of the server.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
 use actix::Addr;
 use bytes::Bytes;
@@ -12,11 +12,11 @@ use nearhead_actors::{
 
 use super::{client_address::TrustedProxies, visitor_header::VisitorHeader};
 use crate::{
-    access::{Access, GuessThrottle, SessionCaps},
+    access::{Access, GuessThrottle, SessionCaps, WaitCaps},
     filters::Filters,
     limits::{self, CallLimits},
     metrics::Metrics,
-    rpc::{Dispatcher, Forwarding},
+    rpc::{BlockWaits, Dispatcher, Forwarding},
     tenants::{StoreState, TenantsActor, UsageMeter},
     traces::Traces,
 };
@@ -48,6 +48,8 @@ pub struct ServerState {
     pub tracker: Addr<HeadTracker>,
     /// How many sessions may be open.
     pub session_caps: SessionCaps,
+    /// How many requests may wait for a block.
+    pub wait_caps: WaitCaps,
     /// The pointer to the current snapshot, and what `/ready` answers.
     pub readiness: Readiness,
     /// The traces of requests.
@@ -65,6 +67,10 @@ impl ServerState {
             logs_deadline: self.settings.logs_deadline,
             calls: self.settings.calls,
             filters: self.filters.clone(),
+            waits: Rc::new(BlockWaits::new(
+                self.wait_caps.clone(),
+                self.settings.min_block_wait,
+            )),
             forwarding: self.forwarding.clone(),
             openrpc: self.openrpc.clone(),
         }
@@ -78,6 +84,8 @@ pub struct ServerSettings {
     pub(crate) logs_deadline: Duration,
     /// The limits of one call of a contract.
     pub(crate) calls: CallLimits,
+    /// Longest wait of a request for the block that its client has seen.
+    pub(crate) min_block_wait: Duration,
     /// Longest wait for a request's whole body, and for a session's whole message.
     pub(crate) body_timeout: Duration,
     /// Bytes that may wait for one session's client.
@@ -97,6 +105,7 @@ impl Default for ServerSettings {
         Self {
             logs_deadline: limits::LOGS_DEADLINE,
             calls: CallLimits::default(),
+            min_block_wait: limits::MIN_BLOCK_WAIT,
             body_timeout: limits::BODY_TIMEOUT,
             session_bytes: limits::SESSION_BYTES_MAX,
             idle_max: limits::KEEP_ALIVE + limits::HEADER_TIMEOUT,

@@ -3,7 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    access_log::RequestIds, large_bodies::LargeBodies, replies::Replies, server_state::ServerState,
+    access_log::RequestIds, block_header::BlockHeader, large_bodies::LargeBodies, replies::Replies,
+    server_state::ServerState,
 };
 use crate::{
     access::TokenCache,
@@ -22,6 +23,7 @@ pub(super) struct WorkerState {
     pub(super) replies: Replies,
     pub(super) bodies: BodyBudget,
     pub(super) ids: RequestIds,
+    pub(super) block_header: BlockHeader,
     pub(super) watch: Rc<Watch>,
     pub(super) sessions: Sessions,
     pub(super) hub: Rc<Hub>,
@@ -35,7 +37,8 @@ impl WorkerState {
         let usage = UsageMeter::start_for(server.tenants.as_ref());
         let dispatcher = server.dispatcher(usage.clone());
         let hub = Hub::new(server.metrics.clone());
-        FanoutActor::start(server.tracker.clone(), Rc::clone(&hub));
+        let waits = Rc::clone(&dispatcher.waits);
+        FanoutActor::start(server.tracker.clone(), Some(Rc::clone(&hub)), waits);
         Self {
             server: server.clone(),
             sessions: Sessions::start(
@@ -52,6 +55,7 @@ impl WorkerState {
             replies: Replies::new(watch.reply_turns()),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
+            block_header: BlockHeader::default(),
             tokens: TokenCache::default(),
             watch,
         }

@@ -5,6 +5,7 @@
 //! | `mod.rs` | the metrics |
 //! | `exporter` | makes and registers each of them |
 //! | `filters` | those of filters |
+//! | `block_waits` | those of requests that wait for a block |
 //! | `forwarded` | how forwarded calls end |
 //! | `head` | those of the head |
 //! | `nodes` | those of upstreams |
@@ -19,6 +20,7 @@
 //! | `tls` | those of the certificate of the listeners |
 //! | `traffic` | sums of them, for the overview |
 
+mod block_waits;
 mod exporter;
 mod filters;
 mod forwarded;
@@ -46,6 +48,17 @@ use prometheus::{
     CounterVec, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
 };
 
+pub(crate) use self::{
+    block_waits::{BlockWaitMetrics, WaitOutcome},
+    filters::{ForgottenReason, OpenFilter},
+    forwarded::ForwardOutcome,
+    listener::{
+        EvictionReason, HandshakeOutcome, ListenerKind, ListenerMetrics, ProxyHeaderRefusal,
+    },
+    nodes::NodeCounts,
+    outcome::Outcome,
+    traffic::Traffic,
+};
 use self::{
     exporter::{Exporter, gauge},
     filters::FilterMetrics,
@@ -58,16 +71,6 @@ use self::{
     spans::SpanMetrics,
     state::StateMetrics,
     tls::TlsMetrics,
-};
-pub(crate) use self::{
-    filters::{ForgottenReason, OpenFilter},
-    forwarded::ForwardOutcome,
-    listener::{
-        EvictionReason, HandshakeOutcome, ListenerKind, ListenerMetrics, ProxyHeaderRefusal,
-    },
-    nodes::NodeCounts,
-    outcome::Outcome,
-    traffic::Traffic,
 };
 use crate::traces::Traces;
 
@@ -106,6 +109,7 @@ pub struct Metrics {
     /// session of a worker; sending is not included.
     pub(crate) fanout: Histogram,
     pub(crate) filters: FilterMetrics,
+    pub(crate) block_waits: BlockWaitMetrics,
     /// `nearhead_slow_clients_total`: connections that were cut off because the client took too
     /// long.
     pub(crate) slow_clients: IntCounter,
@@ -229,6 +233,7 @@ impl Metrics {
                 &FANOUT_SECONDS,
             )?,
             filters: FilterMetrics::new(&exporter)?,
+            block_waits: BlockWaitMetrics::new(&exporter)?,
             slow_clients: exporter.counter(
                 "nearhead_slow_clients_total",
                 "Connections closed because the client took too long to send or to read",

@@ -1,7 +1,12 @@
 //! Writes responses: the start of the envelope, slices encoded at ingest, a closing brace.
 
+use std::sync::Arc;
+
 use nearhead_actors::admission::{Permit, ReplyCharge};
-use nearhead_chain::json::{Json, Piece, Truncated};
+use nearhead_chain::{
+    json::{Json, Piece, Truncated},
+    window::HeadName,
+};
 
 use super::{envelope::NULL_ID, error::RpcError, price::MINIMUM_UNITS};
 use crate::{
@@ -22,6 +27,9 @@ pub struct Answer {
     pub(crate) refusal: Option<Refusal>,
     /// What it holds until the client has taken it; `None` for most answers.
     pub(crate) permits: Option<Box<AnswerPermits>>,
+    /// The head of the snapshot that it was made from; `None` if it was refused before one was
+    /// taken.
+    pub(crate) head: Option<Arc<HeadName>>,
     /// What the answer costs; a batch costs the sum of its items.
     pub units: u64,
     /// What the key has left; `None` if no rate is limited.
@@ -71,7 +79,7 @@ impl Refusal {
     /// The refusal that this error stands for, if any.
     pub(crate) const fn of(error: &RpcError) -> Option<Self> {
         match error {
-            RpcError::Unavailable => Some(Self::Unavailable {
+            RpcError::Unavailable | RpcError::NotReached(_) => Some(Self::Unavailable {
                 retry_after_seconds: RETRY_AFTER_SECONDS,
             }),
             RpcError::Overloaded {
@@ -103,6 +111,7 @@ impl Answer {
             json: Some(writer.finish()),
             refusal: Refusal::of(error),
             permits: None,
+            head: None,
             units: MINIMUM_UNITS,
             remaining: None,
             method: "none",
@@ -117,6 +126,7 @@ impl Answer {
             json,
             refusal: None,
             permits: None,
+            head: None,
             units,
             remaining: None,
             method,

@@ -4,7 +4,7 @@ mod received;
 mod run;
 mod spans;
 
-use std::{cell::Cell, pin::pin, time::Duration};
+use std::{cell::Cell, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use nearhead_actors::{
@@ -25,6 +25,7 @@ use spans::ItemSpans;
 
 use super::{
     answer::{Answer, Writer, response_len},
+    block_waits::{BlockWaits, Wanted},
     context::RequestContext,
     contracts::ContractCheck,
     envelope::{Call, Envelope, Malformed, NULL_ID},
@@ -34,6 +35,7 @@ use super::{
     price::{self, MINIMUM_UNITS},
     registry::{METHODS, Method},
     request_session::RequestSession,
+    via::Via,
 };
 use crate::{
     access::{ActiveKey, Exceeded, MethodSet, Now},
@@ -63,6 +65,8 @@ pub struct Dispatcher {
     pub calls: CallLimits,
     /// The filters of all keys.
     pub filters: Filters,
+    /// The requests of this thread that wait for a block.
+    pub waits: Rc<BlockWaits>,
     /// What is forwarded to nodes.
     pub forwarding: Forwarding,
     /// The OpenRPC document.
@@ -70,18 +74,12 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Answers one body with this key that arrived at `now`: over HTTP, or over `session`. What the
-    /// answer costs is charged to the key and its tenant.
+    /// Answers one body with this key that arrived at `now`. What the answer costs is charged to
+    /// the key and its tenant.
     ///
     /// Dropping the future withdraws what is queued and cancels what runs.
-    pub async fn answer(
-        &self,
-        key: &ActiveKey,
-        body: &[u8],
-        now: Now,
-        session: Option<&dyn RequestSession>,
-    ) -> Answer {
-        let answer = pin!(self.answer_body(key, body, now, session));
+    pub async fn answer(&self, key: &ActiveKey, body: &[u8], now: Now, via: Via<'_>) -> Answer {
+        let answer = pin!(self.answer_body(key, body, now, via));
         // A panic of the dispatcher itself would end a session.
         let caught = self.panics().catch_async(answer).await;
         let received = Received::new(body.len(), 1, now);
@@ -96,13 +94,7 @@ impl Dispatcher {
         })
     }
 
-    async fn answer_body(
-        &self,
-        key: &ActiveKey,
-        body: &[u8],
-        now: Now,
-        session: Option<&dyn RequestSession>,
-    ) -> Answer {
+    async fn answer_body(&self, key: &ActiveKey, body: &[u8], now: Now, via: Via<'_>) -> Answer {
         let is_large = body.len() >= LARGE_BODY_BYTES;
         if is_large {
             // What waits for a turn, or is refused one, is a request already.
@@ -130,7 +122,7 @@ impl Dispatcher {
             let id = parsed.as_ref().map_or(NULL_ID, Envelope::id);
             return self.refuse_exceeded(key, id, exceeded, received);
         }
-        let mut answer = self.answer_parsed(key, parsed, received, session).await;
+        let mut answer = self.answer_parsed(key, parsed, received, via).await;
         answer.remaining = key.remaining(now);
         answer
     }
@@ -167,7 +159,7 @@ impl Dispatcher {
         key: &ActiveKey,
         parsed: Result<Envelope<'_>, RpcError>,
         received: Received,
-        session: Option<&dyn RequestSession>,
+        via: Via<'_>,
     ) -> Answer {
         let envelope = match parsed {
             Ok(envelope) => envelope,
@@ -175,7 +167,26 @@ impl Dispatcher {
                 return self.refuse(key, NULL_ID, &error, received.minimum_units(), received);
             }
         };
+        let refuse = |error: &RpcError| {
+            let units = received.minimum_units();
+            self.refuse(key, envelope.id(), error, units, received)
+        };
+        let wanted = match Wanted::of(&via, &envelope) {
+            Ok(wanted) => wanted,
+            Err(error) => return refuse(&error),
+        };
+        if !wanted.is_empty() {
+            // Boxed, so that other requests do not carry the future's state.
+            let metrics = &self.metrics.block_waits;
+            let reached = self
+                .waits
+                .reach(&wanted, &key.tenant, &self.readiness, metrics);
+            if let Err(error) = Box::pin(reached).await {
+                return refuse(&error);
+            }
+        }
         let methods = key.tenant.limits.methods;
+        let session = via.session;
         let large_answer = match session {
             Some(session) if self.may_be_large(&envelope, methods) => {
                 session.large_answer().acquire_owned().await.ok()
@@ -183,15 +194,12 @@ impl Dispatcher {
             _ => None,
         };
         let Some(snapshot) = self.readiness.head.load() else {
-            let error = RpcError::Unavailable;
-            return self.refuse(
-                key,
-                envelope.id(),
-                &error,
-                received.minimum_units(),
-                received,
-            );
+            return refuse(&RpcError::Unavailable);
         };
+        // A reorg may have led to a lower head.
+        if let Err(error) = wanted.check(&snapshot) {
+            return refuse(&error);
+        }
         let context = RequestContext {
             key,
             snapshot,
@@ -225,6 +233,7 @@ impl Dispatcher {
             .charge_reply(&context, id, answer, received)
             .holding(None, large_answer);
         answer.is_unverified = context.is_unverified.get();
+        answer.head = Some(Arc::clone(context.snapshot.head_name()));
         answer
     }
 

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, ops::ControlFlow};
 
+use nearhead_fleet::min_block::MinBlock;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -28,6 +29,8 @@ pub struct Call<'a> {
     pub method: Cow<'a, str>,
     /// The parameters, unparsed.
     pub params: Option<&'a RawValue>,
+    /// The block that the client has seen, if it names one.
+    pub min_block: Option<MinBlock>,
 }
 
 /// Valid JSON that is not a request.
@@ -135,6 +138,7 @@ struct Members<'a> {
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
+    min_block: Option<&'a RawValue>,
 }
 
 impl<'a> Members<'a> {
@@ -147,18 +151,32 @@ impl<'a> Members<'a> {
             .jsonrpc
             .and_then(string)
             .is_some_and(|version| version == "2.0");
-        match self.method.and_then(string) {
-            Some(method) if is_version_2 => Ok(Call {
-                id,
-                method,
-                params: self.params,
-            }),
-            _ => Err(Malformed {
-                id: id.unwrap_or(NULL_ID),
-                error: RpcError::InvalidRequest,
-            }),
-        }
+        let malformed = |error| Malformed {
+            id: id.unwrap_or(NULL_ID),
+            error,
+        };
+        let method = self.method.and_then(string).filter(|_| is_version_2);
+        let method = method.ok_or_else(|| malformed(RpcError::InvalidRequest))?;
+        let min_block = self.min_block.map(min_block).transpose();
+        Ok(Call {
+            id,
+            method,
+            params: self.params,
+            min_block: min_block.map_err(malformed)?.flatten(),
+        })
     }
+}
+
+/// The block that a member names; `None` for null, as if the member were missing.
+fn min_block(raw: &RawValue) -> Result<Option<MinBlock>, RpcError> {
+    let text = match raw.get() {
+        "null" => return Ok(None),
+        // A number, unless it is not accepted.
+        text if !text.starts_with('"') => Some(Cow::Borrowed(text)),
+        _ => string(raw),
+    };
+    let block = text.and_then(|text| MinBlock::parse(&text).ok());
+    block.map(Some).ok_or(RpcError::InvalidMinBlock)
 }
 
 /// The text of a JSON string, borrowed if nothing in it is escaped; `None` for any other value.
@@ -199,6 +217,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 MemberName::Id => members.id = Some(value),
                 MemberName::Method => members.method = Some(value),
                 MemberName::Params => members.params = Some(value),
+                MemberName::MinBlock => members.min_block = Some(value),
                 MemberName::Other => {}
             }
         }
@@ -211,6 +230,7 @@ pub(super) enum MemberName {
     Id,
     Method,
     Params,
+    MinBlock,
     Other,
 }
 
@@ -235,6 +255,7 @@ impl Visitor<'_> for Member {
             "id" => MemberName::Id,
             "method" => MemberName::Method,
             "params" => MemberName::Params,
+            "minBlock" => MemberName::MinBlock,
             _ => MemberName::Other,
         }))
     }
@@ -371,6 +392,50 @@ mod tests {
         for body in ["{}", "1", "null", r#""text""#, "true", r#"{"method":"m"}"#] {
             check(body, "null: invalid request");
         }
+    }
+
+    #[test]
+    fn min_block() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let of = |member: &str| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":"7",{member},"method":"m"}}"#);
+            match Envelope::parse(body.as_bytes()).unwrap() {
+                Envelope::Single(Ok(call)) => Ok(call.min_block),
+                Envelope::Single(Err(malformed)) => Err((malformed.id.to_owned(), malformed.error)),
+                other => panic!("{other:?}"),
+            }
+        };
+        let invalid = Err((r#""7""#.to_owned(), RpcError::InvalidMinBlock));
+        let number = Ok(Some(MinBlock::Number(26)));
+        for (member, want) in [
+            (r#""minBlock":26"#, number.clone()),
+            (r#""minBlock":"26""#, number.clone()),
+            (r#""minBlock":"0x1a""#, number.clone()),
+            (r#""min\u0042lock":"2\u0036""#, number),
+            (
+                &format!(r#""minBlock":"{hash}""#),
+                Ok(MinBlock::parse(&hash).ok()),
+            ),
+            (
+                &format!(r#""minBlock":"26, {hash}""#),
+                Ok(MinBlock::parse(&format!("26, {hash}")).ok()),
+            ),
+            (r#""minBlock":null"#, Ok(None)),
+            (r#""minblock":26"#, Ok(None)),
+            (r#""minBlock":"""#, invalid.clone()),
+            (r#""minBlock":"latest""#, invalid.clone()),
+            (r#""minBlock":-1"#, invalid.clone()),
+            (r#""minBlock":1.0"#, invalid.clone()),
+            (r#""minBlock":1e3"#, invalid.clone()),
+            (r#""minBlock":true"#, invalid.clone()),
+            (r#""minBlock":{"number":26}"#, invalid.clone()),
+            (r#""minBlock":[26]"#, invalid.clone()),
+            (r#""minBlock":"\ud800""#, invalid),
+        ] {
+            assert_eq!(of(member), want, "{member}");
+        }
+        // Of several members, the last one counts.
+        assert_eq!(of(r#""minBlock":"x","minBlock":null"#), Ok(None));
     }
 
     #[test]

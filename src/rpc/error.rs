@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use alloy_primitives::B256;
 use nearhead_actors::messages::NodeError;
 use nearhead_chain::{call::CallError, execute::StateError, fees::OtherFeeRules, json::Truncated};
+use nearhead_fleet::{block_id::BlockId, min_block::MinBlock};
 use nearhead_tenants::allowlists::ListKind;
 
 pub(crate) use of_query::QuerySubject;
@@ -151,6 +152,10 @@ pub enum RpcError {
         /// Whole seconds until that work is done; at least 1.
         retry_after_seconds: u32,
     },
+    /// The block that the client has seen elsewhere is not reached: the head, and that block.
+    NotReached(Box<(BlockId, MinBlock)>),
+    /// What the client has seen cannot be read.
+    InvalidMinBlock,
     /// A call of a contract has no result.
     Call(CallError),
     /// A defect of this program.
@@ -224,7 +229,7 @@ impl RpcError {
             Self::Parse => -32700,
             // https://www.jsonrpc.org/specification#error_object; geth uses it for empty and oversized
             // batches too
-            Self::InvalidRequest | Self::InvalidHttp(_) => -32600,
+            Self::InvalidRequest | Self::InvalidHttp(_) | Self::InvalidMinBlock => -32600,
             Self::EmptyBatch | Self::BatchTooLarge => -32600,
             // https://www.jsonrpc.org/specification#error_object; ethers 6 and web3.py match the
             // message
@@ -276,6 +281,7 @@ impl RpcError {
             | Self::NotListed(_)
             | Self::NotLocal(_)
             | Self::Unavailable
+            | Self::NotReached(_)
             | Self::Overloaded { .. } => -32002,
             // https://github.com/ethereum/go-ethereum/blob/v1.17.4/rpc/errors.go:
             // errcodeResponseTooLarge
@@ -302,6 +308,10 @@ impl RpcError {
             Self::Parse => "parse error",
             Self::InvalidRequest => "invalid request",
             Self::InvalidHttp(reason) => reason,
+            Self::InvalidMinBlock => {
+                "invalid min block, want a block's number, its hash, or both with a comma between them"
+            }
+            Self::NotReached(_) => "resource unavailable, the min block is not reached yet",
             Self::EmptyBatch => "empty batch",
             Self::BatchTooLarge => "batch too large",
             Self::MethodNotFound(method) => {
@@ -403,6 +413,7 @@ impl RpcError {
             Self::Parse
             | Self::InvalidRequest
             | Self::InvalidHttp(_)
+            | Self::InvalidMinBlock
             | Self::EmptyBatch
             | Self::BatchTooLarge
             | Self::MethodNotFound(_)
@@ -439,6 +450,7 @@ impl RpcError {
             | Self::NotListed(_)
             | Self::NotLocal(_) => Outcome::Denied,
             Self::Unavailable
+            | Self::NotReached(_)
             | Self::Overloaded { .. }
             | Self::StateUnavailable
             | Self::NoNodeAnswered => Outcome::Refused,

@@ -15,9 +15,12 @@
 //! | `price` | what a call costs, in units |
 //! | `reply_charge` | what a reply is charged for until its client has taken it |
 //! | `answer`, `error` | writing: responses, and every error with its code |
+//! | `via` | over what a body came, and what was said beside it |
+//! | `block_waits` | requests that wait for a block that their clients have seen |
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
 mod answer;
+mod block_waits;
 mod call_params;
 mod cancel_on_drop;
 mod context;
@@ -35,9 +38,11 @@ mod price;
 mod registry;
 mod reply_charge;
 mod request_session;
+mod via;
 
 pub use answer::Answer;
 pub(crate) use answer::{AnswerPermits, Refusal};
+pub use block_waits::BlockWaits;
 pub use contracts::ContractRule;
 pub use dispatcher::Dispatcher;
 pub use error::RpcError;
@@ -47,3 +52,4 @@ pub use openrpc::document;
 pub use price::{MINIMUM_UNITS, NOTIFICATION_UNITS};
 pub use registry::{METHODS, Method, SEND_RAW_TRANSACTION, method_names};
 pub use request_session::{RequestSession, SubscriptionKind};
+pub use via::{NamedBlock, Via};

@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{start_error::StartError, tenant_parts::TenantParts};
 use crate::{
-    access::{Access, GuessThrottle, SessionCaps},
+    access::{Access, GuessThrottle, SessionCaps, WaitCaps},
     admin::FirstAccountToken,
     config::{Config, SourceKind},
     connections::{Liveness, descriptors},
@@ -374,6 +374,7 @@ fn server_state(
         },
         tracker,
         session_caps: SessionCaps::new(most),
+        wait_caps: WaitCaps::default(),
         access: tenants.access.clone(),
         guesses: GuessThrottle::default(),
         tenants: Some(tenants.actor.clone()),
@@ -391,6 +392,7 @@ fn server_state(
                 gas_max: config.call_gas_max,
                 timeout: config.call_timeout,
             },
+            min_block_wait: config.fleet.min_block_wait,
             body_timeout: config.body_timeout,
             session_bytes: config.session_bytes,
             idle_max: config.keep_alive + config.header_timeout,

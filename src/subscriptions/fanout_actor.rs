@@ -1,4 +1,5 @@
-//! Hands every change of the head to a worker's hub; one per worker.
+//! Hands every change of the head to a worker's hub, and to the requests that wait there for a
+//! block; one per worker.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -7,23 +8,32 @@ use nearhead_actors::{
     head_tracker::HeadTracker,
     messages::{FollowHead, HeadSubscription},
 };
+use nearhead_chain::window::Snapshot;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::hub::Hub;
+use crate::rpc::BlockWaits;
 
-/// Subscribes to the head tracker and hands every change to the worker's hub, in order.
+/// Subscribes to the head tracker and hands every change to the worker's hub and to what waits for
+/// a block, in order.
 ///
 /// If the worker stalled for so long that changes were missed, all listeners catch up with the
 /// snapshot that the hub continues with.
 pub(crate) struct FanoutActor {
     tracker: Addr<HeadTracker>,
-    hub: Rc<Hub>,
+    /// `None` on a thread without sessions.
+    hub: Option<Rc<Hub>>,
+    waits: Rc<BlockWaits>,
 }
 
 impl FanoutActor {
     /// Starts the actor on the current arbiter.
-    pub(crate) fn start(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
-        Actor::start(Self { tracker, hub });
+    pub(crate) fn start(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<BlockWaits>) {
+        Actor::start(Self {
+            tracker,
+            hub,
+            waits,
+        });
     }
 }
 
@@ -31,25 +41,41 @@ impl Actor for FanoutActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let work = follow(self.tracker.clone(), Rc::clone(&self.hub));
+        let work = follow(
+            self.tracker.clone(),
+            self.hub.clone(),
+            Rc::clone(&self.waits),
+        );
         ctx.spawn(work.into_actor(self).map(|(), _, _| ()));
     }
 }
 
 /// Runs until the tracker ends, which ends the service.
-async fn follow(tracker: Addr<HeadTracker>, hub: Rc<Hub>) {
+async fn follow(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<BlockWaits>) {
+    let adopt = |snapshot: &Arc<Snapshot>| {
+        waits.head_changed(snapshot);
+        if let Some(hub) = &hub {
+            hub.adopt(Arc::clone(snapshot));
+        }
+    };
     while let Ok(HeadSubscription {
         snapshot,
         mut changes,
     }) = tracker.send(FollowHead).await
     {
-        hub.adopt(snapshot);
+        adopt(&snapshot);
         loop {
             match changes.recv().await {
                 // A subscription whose block is not in the new window loses its cursor, which
                 // closes its session.
-                Ok(change) if change.is_reset => hub.adopt(Arc::clone(&change.snapshot)),
-                Ok(change) => hub.fan_out(&change),
+                Ok(change) if change.is_reset => adopt(&change.snapshot),
+                Ok(change) => {
+                    // They are fewer, and their clients have waited.
+                    waits.head_changed(&change.snapshot);
+                    if let Some(hub) = &hub {
+                        hub.fan_out(&change);
+                    }
+                }
                 Err(RecvError::Closed) => return,
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(

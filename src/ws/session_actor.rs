@@ -18,7 +18,7 @@ use tracing::Instrument;
 use crate::{
     access::Now,
     connections::{BodyBudget, Charge},
-    rpc::{Answer, Dispatcher, RpcError, envelope::NULL_ID},
+    rpc::{Answer, Dispatcher, RpcError, Via, envelope::NULL_ID},
     ws::{
         close_reason::CloseReason,
         inbound::Inbound,
@@ -94,7 +94,8 @@ impl SessionActor {
         let mut trace = self.traces.begin(&key.tenant);
         let span = trace.span().clone();
         let answer = async move {
-            let answer = dispatcher.answer(&key, &body, now, Some(&request)).await;
+            let via = Via::session(&request);
+            let answer = dispatcher.answer(&key, &body, now, via).await;
             trace.answered(&answer);
             drop((body, charge));
             (answer, request)

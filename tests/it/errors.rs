@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::B256;
 use nearhead::{
     limits::CallLimits,
-    rpc::{Answer, RequestSession, RpcError, SubscriptionKind},
+    rpc::{Answer, RequestSession, RpcError, SubscriptionKind, Via},
 };
 use nearhead_chain::{
     chain_file::{self, ChainReader},
@@ -173,7 +173,12 @@ async fn a_panic_is_answered_and_counted() {
     ];
     for (panics, (body, id)) in (1..).zip(bodies) {
         let answer = dispatcher
-            .answer(&system.key, body.as_bytes(), now(), Some(&Panicking))
+            .answer(
+                &system.key,
+                body.as_bytes(),
+                now(),
+                Via::session(&Panicking),
+            )
             .await;
         let expected = Answer::error(id, &RpcError::Internal);
         check(

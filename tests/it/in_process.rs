@@ -14,7 +14,7 @@ use nearhead::{
     filters::Filters,
     limits::CallLimits,
     metrics::Metrics,
-    rpc::{Dispatcher, method_names},
+    rpc::{Dispatcher, Via, method_names},
 };
 use nearhead_actors::{
     freshness::{Freshness, HeadAgeMax},
@@ -97,6 +97,7 @@ impl InProcess {
             usage: Default::default(),
             logs_deadline: Duration::from_secs(10),
             calls: CallLimits::default(),
+            waits: Default::default(),
             forwarding: Default::default(),
             openrpc: nearhead::rpc::document(&Default::default()),
         };
@@ -148,7 +149,7 @@ impl InProcess {
     pub(crate) async fn answer(&self, body: &str) -> Vec<u8> {
         let answer = self
             .dispatcher
-            .answer(&self.key, body.as_bytes(), now(), None)
+            .answer(&self.key, body.as_bytes(), now(), Via::default())
             .await;
         answer.json.map(Json::into_bytes).unwrap_or_default()
     }

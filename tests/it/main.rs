@@ -37,6 +37,7 @@
 //! | `metrics` | the exported metrics against docs/metrics.md |
 //! | `tls` | HTTPS and WSS, certificates that change, clients that are slow or speak plain HTTP |
 //! | `traces` | traces of requests, as a collector gets them |
+//! | `min_block` | clients that name the block that they have seen: what waits, what is refused, a proxy before two processes |
 //! | `websocket` | sessions: answers equal to HTTP, RFC 6455, subscriptions, hostile clients |
 //! | `clients` | ethers, viem, web3.js, web3.py, alloy: calls, subscriptions, lost connections, examples of the dashboard |
 //! | `tidy` | the code map's boundaries, and other rules that the compiler does not check |
@@ -74,6 +75,7 @@ mod in_process;
 mod keys;
 mod listeners;
 mod metrics;
+mod min_block;
 #[cfg(feature = "all-tests")]
 mod node;
 #[cfg(feature = "all-tests")]

@@ -34,6 +34,7 @@ async fn ready(
     let state = ServerState {
         tracker: tracker.clone(),
         session_caps: SessionCaps::new(1),
+        wait_caps: Default::default(),
         access: access(),
         guesses: GuessThrottle::default(),
         tenants: None,

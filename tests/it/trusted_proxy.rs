@@ -139,6 +139,7 @@ async fn allowlists_of_networks_are_about_the_client() {
     let state = ServerState {
         tracker: system.tracker.clone(),
         session_caps: SessionCaps::new(10),
+        wait_caps: Default::default(),
         access: access(),
         guesses: GuessThrottle::default(),
         tenants: None,

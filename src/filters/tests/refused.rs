@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::scene::{Scene, log, now, parsed, request, worker};
 use crate::{
     limits::{FILTERS_PER_TENANT_MAX, LOGS_MAX},
-    rpc::Dispatcher,
+    rpc::{Dispatcher, Via},
 };
 
 /// A log whose JSON has some 4.2 MB.
@@ -84,7 +84,7 @@ async fn an_answer_that_is_given_up_is_given_again() {
     let mut polls = 0;
     'ready: loop {
         let (dispatcher, key) = (scene.dispatcher.clone(), scene.keys[0].clone());
-        let mut answer = Box::pin(dispatcher.answer(&key, body.as_bytes(), now(), None));
+        let mut answer = Box::pin(dispatcher.answer(&key, body.as_bytes(), now(), Via::default()));
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..=polls {
             if let Poll::Ready(answer) = answer.as_mut().poll(&mut cx) {

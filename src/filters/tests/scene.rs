@@ -26,7 +26,7 @@ use crate::{
     filters::Filters,
     limits::CallLimits,
     metrics::Metrics,
-    rpc::{Answer, Dispatcher, method_names},
+    rpc::{Answer, Dispatcher, Via, method_names},
     tenants::UsageMeter,
 };
 
@@ -79,6 +79,7 @@ impl Scene {
             usage: UsageMeter::default(),
             logs_deadline: Duration::from_secs(60),
             calls: CallLimits::default(),
+            waits: Default::default(),
             openrpc: bytes::Bytes::new(),
         };
         let mut this = Self {
@@ -124,7 +125,11 @@ impl Scene {
     pub(super) async fn answer(&self, body: &Value) -> Value {
         let body = body.to_string();
         let (key, body) = (&self.keys[0], body.as_bytes());
-        parsed(self.dispatcher.answer(key, body, now(), None).await)
+        parsed(
+            self.dispatcher
+                .answer(key, body, now(), Via::default())
+                .await,
+        )
     }
 
     /// The answer to a call.

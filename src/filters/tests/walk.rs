@@ -6,7 +6,7 @@ use alloy_primitives::{B256, Log};
 use nearhead_chain::{block::Block, campaign, log_search::LogFilter};
 use serde_json::{Value, json};
 
-use crate::test_rng::Rng;
+use crate::{rpc::Via, test_rng::Rng};
 
 use super::scene::{Scene, address, log, matches, now, parsed, request, word};
 
@@ -280,7 +280,11 @@ impl Walk {
             let (dispatcher, key) = (self.scene.dispatcher.clone(), self.scene.keys[0].clone());
             let body = body.clone();
             asked.push(actix::spawn(async move {
-                parsed(dispatcher.answer(&key, body.as_bytes(), now(), None).await)
+                parsed(
+                    dispatcher
+                        .answer(&key, body.as_bytes(), now(), Via::default())
+                        .await,
+                )
             }));
             for _ in 0..self.rng.below(4) {
                 tokio::task::yield_now().await;

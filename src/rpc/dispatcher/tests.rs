@@ -36,6 +36,7 @@ fn dispatcher() -> Dispatcher {
         usage: UsageMeter::default(),
         logs_deadline: Duration::from_secs(1),
         calls: CallLimits::default(),
+        waits: Default::default(),
         filters: Filters::new(Metrics::new([]).unwrap()),
         forwarding: Default::default(),
         openrpc: Bytes::new(),
@@ -81,12 +82,18 @@ async fn a_large_body_is_charged_before_its_turn() {
     let share = key.tenant.call_budget.share();
 
     // No block is readable yet, so all that has its turn is parsed, and refused then.
-    let answer = dispatcher.answer(&key, &large_body(1), now, None).await;
+    let answer = dispatcher
+        .answer(&key, &large_body(1), now, Via::default())
+        .await;
     assert_eq!((answer.units, left()), (1, REQUESTS - 1));
-    let answer = dispatcher.answer(&key, &large_body(2), now, None).await;
+    let answer = dispatcher
+        .answer(&key, &large_body(2), now, Via::default())
+        .await;
     assert_eq!((answer.units, left()), (2, REQUESTS - 3));
     // As many at once as the quota does not have left: nothing is taken.
-    let answer = dispatcher.answer(&key, &large_body(3), now, None).await;
+    let answer = dispatcher
+        .answer(&key, &large_body(3), now, Via::default())
+        .await;
     assert_eq!((answer.units, left()), (0, REQUESTS - 3));
 
     // So many of the tenant's bodies wait that its next ones are refused their turn. The test does
@@ -104,7 +111,7 @@ async fn a_large_body_is_charged_before_its_turn() {
         // It is not even JSON.
         let mut body = large_body(1);
         body.pop();
-        let answer = dispatcher.answer(&key, &body, now, None).await;
+        let answer = dispatcher.answer(&key, &body, now, Via::default()).await;
         assert_eq!((answer.units, left()), (1, expected));
         let json: serde_json::Value =
             serde_json::from_slice(&answer.json.unwrap().into_bytes()).unwrap();
@@ -114,7 +121,9 @@ async fn a_large_body_is_charged_before_its_turn() {
         );
     }
     // What is over the quota does not even wait.
-    let answer = dispatcher.answer(&key, &large_body(1), now, None).await;
+    let answer = dispatcher
+        .answer(&key, &large_body(1), now, Via::default())
+        .await;
     assert_eq!((answer.units, answer.outcome), (0, Outcome::Denied));
 }
 
@@ -129,8 +138,8 @@ async fn a_large_batch_is_taken_at_once() {
     let key = access(now).resolve("test", now.unix).unwrap();
     let requests = 2 * REQUESTS;
     let body = large_body(requests as usize);
-    let answer = dispatcher.answer(&key, &body, now, None).await;
+    let answer = dispatcher.answer(&key, &body, now, Via::default()).await;
     assert_eq!(answer.units, u64::from(requests));
-    let answer = dispatcher.answer(&key, b"{}", now, None).await;
+    let answer = dispatcher.answer(&key, b"{}", now, Via::default()).await;
     assert_eq!(answer.units, 0);
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use nearhead_chain::call::CallError;
+use nearhead_fleet::{block_id::BlockId, min_block::MinBlock};
 
 use super::RpcError;
 use crate::{
@@ -62,6 +63,21 @@ impl RpcError {
                     out,
                     r#","data":{{"oldest":{{"number":"{number:#x}","hash":"{hash}"}}}}"#
                 );
+            }
+            Self::NotReached(reached) => {
+                let (BlockId { number, hash }, wanted) = **reached;
+                let _ = write!(
+                    out,
+                    r#","data":{{"head":{{"number":"{number:#x}","hash":"{hash}"}},"wanted":"#
+                );
+                let _ = match wanted {
+                    MinBlock::Number(number) => write!(out, r#"{{"number":"{number:#x}"}}"#),
+                    MinBlock::Hash(hash) => write!(out, r#"{{"hash":"{hash}"}}"#),
+                    MinBlock::Block(BlockId { number, hash }) => {
+                        write!(out, r#"{{"number":"{number:#x}","hash":"{hash}"}}"#)
+                    }
+                };
+                out.push('}');
             }
             Self::Filter(FilterError::Behind { from, to }) => {
                 let _ = write!(out, r#","data":{{"from":"{from:#x}","to":"{to:#x}"}}"#);

@@ -34,6 +34,32 @@ fn an_overload_says_when_it_ends() {
     }
 }
 
+#[test]
+fn a_block_that_is_not_reached_is_named_beside_the_head() {
+    let hash = B256::repeat_byte(0xab);
+    let block = BlockId { number: 27, hash };
+    let head = BlockId { number: 26, hash };
+    for (wanted, json) in [
+        (MinBlock::Number(27), r#"{"number":"0x1b"}"#.to_owned()),
+        (MinBlock::Hash(hash), format!(r#"{{"hash":"{hash}"}}"#)),
+        (
+            MinBlock::Block(block),
+            format!(r#"{{"number":"0x1b","hash":"{hash}"}}"#),
+        ),
+    ] {
+        let error = RpcError::NotReached(Box::new((head, wanted)));
+        assert_eq!(error.outcome(), Outcome::Refused);
+        let message = "resource unavailable, the min block is not reached yet";
+        let head = format!(r#"{{"number":"0x1a","hash":"{hash}"}}"#);
+        check(
+            &error,
+            &format!(
+                r#"{{"code":-32002,"message":"{message}","data":{{"head":{head},"wanted":{json}}}}}"#
+            ),
+        );
+    }
+}
+
 const fn exceeded(quota: QuotaKind) -> RpcError {
     RpcError::QuotaExceeded(Exceeded {
         quota,
