@@ -1,7 +1,7 @@
 //! One client, a proxy, and two processes of which one is behind.
 
 use std::{
-    io,
+    io::{self, BufRead as _, BufReader, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     thread,
 };
@@ -11,49 +11,94 @@ use serde_json::json;
 use super::{LONG_WAIT, number, number_request, post, seen};
 use crate::harness::{self, Connection, KEY, Server, check, wait_until};
 
-/// Gives each new connection to the next of these addresses, until the test process ends.
+/// Two processes with one chain, of which the second gets each block later, behind a proxy.
+struct Fleet {
+    _ahead: Server,
+    behind: Server,
+    proxy: SocketAddr,
+}
+
+impl Fleet {
+    fn start() -> Self {
+        let chain = [&["--block-time", "300ms"][..], &LONG_WAIT].concat();
+        let ahead = Server::start(&chain);
+        let head =
+            |server: &Server| number(&server.connect().result("eth_blockNumber", &json!([])));
+        let first = head(&ahead);
+        wait_until("a block", || head(&ahead) > first);
+        let behind = Server::start(&chain);
+        let at = json!([format!("{first:#x}"), false]);
+        let [one, other] = [&ahead, &behind].map(|server| {
+            wait_until("it has come as far", || head(server) >= first);
+            let mut connection = server.connect();
+            connection.result("eth_getBlockByNumber", &at)["hash"].take()
+        });
+        check("both have one chain", &one, &other);
+        Self {
+            proxy: round_robin([ahead.address, behind.address]),
+            _ahead: ahead,
+            behind,
+        }
+    }
+
+    /// Requests that waited until their block came.
+    fn waited(&self) -> f64 {
+        let series = r#"nearhead_min_block_waits_total{outcome="reached"}"#;
+        self.behind.metric(series)
+    }
+}
+
+/// Gives each request to the next of these addresses, until the test process ends.
 fn round_robin(backends: [SocketAddr; 2]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for (client, backend) in listener.incoming().zip(backends.iter().cycle()) {
-            let (client, server) = (client.unwrap(), TcpStream::connect(backend).unwrap());
-            for (from, to) in [(&client, &server), (&server, &client)] {
-                let [mut from, mut to] = [from, to].map(|end| end.try_clone().unwrap());
-                thread::spawn(move || {
-                    // Either end may close first.
-                    let _ = io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
+            let (client, backend) = (client.unwrap(), *backend);
+            // A client that connects and sends nothing ends it.
+            thread::spawn(move || relay(client, backend));
         }
     });
     address
 }
 
-/// Reads of the client in each round: as many as there are processes.
-const ROUNDS: usize = 6;
+/// Passes on one request and its answer. The client has to connect again for the next one.
+fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
+    let mut server = TcpStream::connect(backend)?;
+    let mut lines = BufReader::new(client.try_clone()?);
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match line.to_lowercase() {
+            end if end == "\r\n" => server.write_all(b"connection: close\r\n\r\n")?,
+            own if own.starts_with("connection:") => {}
+            _ => server.write_all(line.as_bytes())?,
+        }
+    }
+    let mut answer = server.try_clone()?;
+    let mut end = client.try_clone()?;
+    thread::spawn(move || {
+        // The client may leave before the end.
+        let _ = io::copy(&mut answer, &mut end);
+        let _ = end.shutdown(Shutdown::Both);
+    });
+    io::copy(&mut lines, &mut server).map(|_| ())
+}
+
+/// How often a number is below the one before.
+fn went_back(numbers: &[u64]) -> usize {
+    numbers.windows(2).filter(|pair| pair[1] < pair[0]).count()
+}
 
 /// The oracle: the numbers of a client's answers never go down. Without the header they do.
 #[test]
 fn a_client_that_passes_on_what_it_saw_never_goes_back() {
-    let chain = [&["--block-time", "300ms"][..], &LONG_WAIT].concat();
-    let ahead = Server::start(&chain);
-    let head = |server: &Server| number(&server.connect().result("eth_blockNumber", &json!([])));
-    let first = head(&ahead);
-    // The other one makes the same chain, a block or more later.
-    wait_until("a block", || head(&ahead) > first);
-    let behind = Server::start(&chain);
-    let at = json!([format!("{first:#x}"), false]);
-    let [one, other] = [&ahead, &behind].map(|server| {
-        let mut connection = server.connect();
-        wait_until("it has come as far", || head(server) >= first);
-        connection.result("eth_getBlockByNumber", &at)["hash"].take()
-    });
-    check("both have one chain", &one, &other);
-    let proxy = round_robin([ahead.address, behind.address]);
+    let fleet = Fleet::start();
     let read = |min_block: Option<&str>| {
-        let mut connection = Connection::open(proxy, &format!("/v3/{KEY}"));
+        let mut connection = Connection::open(fleet.proxy, &format!("/v3/{KEY}"));
         let response = match min_block {
             Some(min_block) => post(&mut connection, min_block, &number_request()),
             None => connection.post(number_request().to_string()),
@@ -63,17 +108,56 @@ fn a_client_that_passes_on_what_it_saw_never_goes_back() {
         let (_, named) = seen(&response);
         (number(&answer["result"]), named)
     };
-    let went_back = |numbers: &[u64]| numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    let plain: Vec<_> = (0..2 * ROUNDS).map(|_| read(None).0).collect();
+    let plain: Vec<_> = (0..12).map(|_| read(None).0).collect();
     assert!(went_back(&plain) > 0, "nobody is behind: {plain:?}");
     let mut numbers = Vec::new();
     let mut last = None;
-    for _ in 0..2 * ROUNDS {
+    for _ in 0..12 {
         let (number, named) = read(last.as_deref());
         numbers.push(number);
         last = Some(named);
     }
     check("stale reads", &went_back(&numbers), &0);
-    let reached = behind.metric(r#"nearhead_min_block_waits_total{outcome="reached"}"#);
-    assert!(reached >= 1.0, "nothing waited: {numbers:?}");
+    assert!(fleet.waited() >= 1.0, "nothing waited: {numbers:?}");
+}
+
+/// The examples of docs/min-block.md, as they are printed.
+#[cfg(feature = "all-tests")]
+#[test]
+fn the_examples_of_the_documentation_never_go_back() {
+    use std::{fs, os::unix::fs::symlink, process::Command};
+
+    use crate::harness::{Process, installed, scratch};
+
+    installed("tests/clients/node_modules/.installed");
+    let folder = scratch("min-block");
+    // An example finds its libraries as it would in a project of its own.
+    let libraries = installed("tests/clients/node_modules");
+    symlink(libraries, folder.join("node_modules")).unwrap();
+    let page = fs::read_to_string(installed("docs/min-block.md")).unwrap();
+    let examples: Vec<_> = page.split("```js\n").skip(1).collect();
+    check("examples", &examples.len(), &2);
+    let fleet = Fleet::start();
+    let url = format!("http://{}/v3/{KEY}", fleet.proxy);
+    for (example, library) in examples.iter().zip(["ethers", "viem"]) {
+        let (code, _) = example.split_once("```").unwrap();
+        assert!(code.contains(&format!("from '{library}'")), "{code}");
+        let waited = fleet.waited();
+        let run = |code: &str| {
+            let file = folder.join("example.mjs");
+            fs::write(&file, code).unwrap();
+            let process = Process::start(Command::new("node").arg(&file).arg(&url));
+            let (status, text) = process.wait();
+            assert!(status.success(), "{library}: {text}");
+            let numbers = text.lines().map(|line| line.parse().unwrap());
+            numbers.collect::<Vec<u64>>()
+        };
+        let numbers = run(code);
+        check(library, &numbers.len(), &8);
+        check(library, &went_back(&numbers), &0);
+        assert!(fleet.waited() > waited, "{library}: {numbers:?}");
+        // The same client goes back if it passes on nothing.
+        let plain = run(&code.replace("if (seen !== '')", "if (false)"));
+        assert!(went_back(&plain) > 0, "{library}: {plain:?}");
+    }
 }
