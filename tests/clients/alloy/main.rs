@@ -1,6 +1,9 @@
 //! The alloy client: see ../README.md.
 
-use std::{env, fs, time::Duration};
+/// The example of docs/min-block.md, as it is printed there.
+mod seen;
+
+use std::{env, fs, sync::Arc, time::Duration};
 
 use alloy_primitives::{U64, U256};
 use alloy_provider::{
@@ -9,12 +12,15 @@ use alloy_provider::{
     transport::{TransportResult, impl_future},
 };
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
+use alloy_rpc_client::RpcClient;
 use alloy_rpc_types_eth::{BlockId, Filter, TransactionRequest, TransactionTrait as _};
 use alloy_signer_local::PrivateKeySigner;
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
+
+use seen::SeenTransport;
 
 type AnyResult<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -242,6 +248,21 @@ async fn send(http: &str, key: &str) -> AnyResult<()> {
     Ok(())
 }
 
+/// Reads the head again and again, and passes on what it has seen.
+async fn reads(http: &str) -> AnyResult<()> {
+    let transport = SeenTransport {
+        client: reqwest::Client::new(),
+        url: http.parse()?,
+        seen: Arc::default(),
+    };
+    let provider = ProviderBuilder::new().connect_client(RpcClient::new(transport, false));
+    for _ in 0..8 {
+        let number = provider.get_block_number().await?;
+        report("read", json!({ "value": number }));
+    }
+    Ok(())
+}
+
 /// The version of alloy-provider in the lock file.
 fn version() -> &'static str {
     let (_, package) = include_str!("../../../Cargo.lock")
@@ -267,10 +288,12 @@ async fn main() -> AnyResult<()> {
         ["answers", http, ws, calls] => answers(http, ws, calls).await?,
         ["follow", ws] => follow(ws).await?,
         ["poll", http] => poll(http).await?,
+        ["reads", http] => reads(http).await?,
         ["send", http, key] => send(http, key).await?,
         _ => {
             return Err(
-                "usage: answers HTTP WS CALLS, follow WS, poll HTTP, or send HTTP KEY".into(),
+                "usage: answers HTTP WS CALLS, follow WS, poll HTTP, reads HTTP, or send HTTP KEY"
+                    .into(),
             );
         }
     }

@@ -127,7 +127,10 @@ fn a_client_that_passes_on_what_it_saw_never_goes_back() {
 fn the_examples_of_the_documentation_never_go_back() {
     use std::{fs, os::unix::fs::symlink, process::Command};
 
-    use crate::harness::{Process, installed, scratch};
+    use crate::{
+        clients::{alloy_client, steps, wait_for_end},
+        harness::{Process, installed, scratch},
+    };
 
     installed("tests/clients/node_modules/.installed");
     let folder = scratch("min-block");
@@ -160,4 +163,15 @@ fn the_examples_of_the_documentation_never_go_back() {
         let plain = run(&code.replace("if (seen !== '')", "if (false)"));
         assert!(went_back(&plain) > 0, "{library}: {plain:?}");
     }
+    let source = fs::read_to_string(installed("tests/clients/alloy/seen.rs")).unwrap();
+    let printed = page.contains(&format!("```rust\n{source}```\n"));
+    assert!(printed, "the example for alloy is not its source");
+    let waited = fleet.waited();
+    let client = Process::start(alloy_client().args(["reads", &url]));
+    let (_, text) = wait_for_end(client);
+    let reads = steps(&text).filter(|step| step["step"] == "read");
+    let numbers: Vec<_> = reads.map(|read| read["value"].as_u64().unwrap()).collect();
+    check("alloy", &numbers.len(), &8);
+    check("alloy", &went_back(&numbers), &0);
+    assert!(fleet.waited() > waited, "alloy: {numbers:?}");
 }
