@@ -462,8 +462,8 @@ pub(crate) const MIN_BLOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 /// second. One that waits holds its body and its connection, which have bounds of their own.
 pub(crate) const BLOCK_WAITS_MAX: usize = 4_096;
 
-/// The same for one tenant: the others have places too.
-pub(crate) const BLOCK_WAITS_OF_TENANT_MAX: usize = BLOCK_WAITS_MAX / 4;
+/// The same for one tenant, a quarter: the others have places too.
+pub(crate) const BLOCK_WAITS_OF_TENANT_MAX: usize = 1_024;
 
 /// Memory of a batch's results, in bytes, after which its tenant is charged for more.
 pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;

@@ -81,7 +81,9 @@ fn anvil_forks_the_chain() {
     let mut theirs = fork.connect();
     let at = theirs.result("eth_blockNumber", &json!([]));
     let logs = ours.result("eth_getLogs", &json!([{"fromBlock": "earliest"}]));
-    let logs = logs.as_array().unwrap();
+    // Some events name no account.
+    let logs = logs.as_array().unwrap().iter();
+    let logs: Vec<_> = logs.filter(|log| log["topics"][1].is_string()).collect();
     assert!(logs.len() > 100, "{}", logs.len());
     for log in logs.iter().step_by(logs.len() / 20) {
         let (token, hash) = (&log["address"], &log["transactionHash"]);
