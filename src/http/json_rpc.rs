@@ -176,7 +176,7 @@ impl WorkerState {
         let verified = answer
             .is_unverified
             .then_some(HeaderValue::from_static("no"));
-        let block = answer.head.and_then(|head| self.block_header.of(head));
+        let block = answer.head.and_then(|head| self.block_header.of(&head));
         let Some(json) = answer.json else {
             let mut response = HttpResponse::new(status);
             let headers = response.headers_mut();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nearhead_actors::admission::{Permit, ReplyCharge};
 use nearhead_chain::{
+    block::Block,
     json::{Json, Piece, Truncated},
-    window::HeadName,
 };
 
 use super::{envelope::NULL_ID, error::RpcError, price::MINIMUM_UNITS};
@@ -29,7 +29,7 @@ pub struct Answer {
     pub(crate) permits: Option<Box<AnswerPermits>>,
     /// The head of the snapshot that it was made from; `None` if it was refused before one was
     /// taken.
-    pub(crate) head: Option<Arc<HeadName>>,
+    pub(crate) head: Option<Arc<Block>>,
     /// What the answer costs; a batch costs the sum of its items.
     pub units: u64,
     /// What the key has left; `None` if no rate is limited.

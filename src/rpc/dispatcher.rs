@@ -233,7 +233,7 @@ impl Dispatcher {
             .charge_reply(&context, id, answer, received)
             .holding(None, large_answer);
         answer.is_unverified = context.is_unverified.get();
-        answer.head = Some(Arc::clone(context.snapshot.head_name()));
+        answer.head = Some(Arc::clone(context.snapshot.head()));
         answer
     }
 

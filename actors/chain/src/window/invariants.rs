@@ -19,7 +19,6 @@ impl Window {
         let snapshot = &*self.snapshot;
         canonical_is_a_chain(snapshot)?;
         each_block_has_a_suggested_tip(snapshot)?;
-        the_head_is_named(snapshot)?;
         replaced_are_bounded(self)?;
         held_is_canonical_and_replaced(self)?;
         transactions_are_the_canonical_ones(snapshot)?;
@@ -55,13 +54,6 @@ fn each_block_has_a_suggested_tip(snapshot: &Snapshot) -> Result<(), String> {
     let (tips, blocks) = (snapshot.suggested_tips.len(), snapshot.canonical.len());
     ensure(tips == blocks, || {
         format!("{tips} suggested tips for {blocks} blocks")
-    })
-}
-
-fn the_head_is_named(snapshot: &Snapshot) -> Result<(), String> {
-    let (head, name) = (snapshot.head(), snapshot.head_name().as_str());
-    ensure(name == format!("{}, {}", head.number(), head.hash), || {
-        format!("the head {} is named {name}", head.number())
     })
 }
 
@@ -230,13 +222,8 @@ fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String>
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
-    use alloy_primitives::B256;
-
     use super::{
-        super::{
-            head_name::HeadName,
-            tests::{block, window_of},
-        },
+        super::tests::{block, window_of},
         *,
     };
     use crate::trie::{NodeStore, State};
@@ -262,9 +249,6 @@ mod tests {
             }),
             ("127 suggested tips for 128 blocks", |_, snapshot| {
                 snapshot.suggested_tips.pop();
-            }),
-            ("is named 7, 0x0000", |_, snapshot| {
-                snapshot.head_name = Arc::new(HeadName::new(7, &B256::ZERO));
             }),
             ("513 replaced blocks, want at most 512", |window, _| {
                 let again = Arc::clone(&window.replaced[0]);

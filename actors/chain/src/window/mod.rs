@@ -9,7 +9,6 @@
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
 //! | `settled` | the safe and the finalized block; no change reverts a finalized one |
 //! | `past_hashes` | the hashes of blocks that are not held any more |
-//! | `head_name` | how answers name the head |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |
 //! | `limits` | how many blocks are held, and how many bytes of them |
 //! | `invariants` | the invariants of the window, as one check that tests call |
@@ -17,7 +16,6 @@
 mod block_id;
 mod cursor;
 mod error;
-mod head_name;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod limits;
@@ -36,7 +34,6 @@ mod tests;
 pub use block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError};
 pub use cursor::{Cursor, CursorLost, CursorStep};
 pub use error::WindowError;
-pub use head_name::HeadName;
 pub use limits::{
     REPLACED_BLOCKS_MAX, REPLACED_BYTES_MAX, WINDOW_BLOCKS, WINDOW_BYTES_MAX, WindowLimits,
 };

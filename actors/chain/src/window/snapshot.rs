@@ -6,7 +6,6 @@ use alloy_primitives::{B256, map::B256Map};
 
 use super::{
     block_id::{BlockId, BlockNumberOrTag, BlockTag, ResolveError},
-    head_name::HeadName,
     limits::WINDOW_BLOCKS,
     past_hashes::PastHashes,
     transactions::TransactionIndex,
@@ -40,7 +39,6 @@ pub struct Snapshot {
     pub(super) finalized: Option<SettledBlock>,
     /// Whether a block was released or refused because the blocks together are too large.
     pub(super) is_cut_short: bool,
-    pub(super) head_name: Arc<HeadName>,
     /// Of blocks that were canonical and are not held any more.
     pub(super) past: Arc<PastHashes>,
 }
@@ -76,12 +74,6 @@ impl Snapshot {
     #[must_use]
     pub fn head(&self) -> &Arc<Block> {
         &self.canonical[self.canonical.len() - 1]
-    }
-
-    /// The newest block as answers name it.
-    #[must_use]
-    pub const fn head_name(&self) -> &Arc<HeadName> {
-        &self.head_name
     }
 
     /// Whether a block with this hash is or was canonical, as far as that is remembered: blocks

@@ -6,7 +6,6 @@ use alloy_primitives::B256;
 
 use super::{
     error::WindowError,
-    head_name::HeadName,
     limits::{CANONICAL_BLOCKS_MIN, REPLACED_BLOCKS_MAX, WINDOW_BLOCKS, WindowLimits},
     past_hashes::PastHashes,
     snapshot::{SettledBlock, Snapshot},
@@ -86,7 +85,6 @@ impl Window {
                 transactions,
                 genesis: (first.number() == 0).then(|| Arc::clone(&first)),
                 suggested_tips: suggested_tips(std::slice::from_ref(&first)),
-                head_name: Arc::new(HeadName::new(first.number(), &first.hash)),
                 past: Arc::default(),
                 canonical: vec![first],
                 safe: None,
@@ -154,7 +152,6 @@ impl Window {
         let snapshot = changed(&mut self.snapshot);
         snapshot.transactions.add_newest(&block);
         snapshot.held.insert(block.hash, Arc::clone(&block));
-        snapshot.head_name = Arc::new(HeadName::new(block.number(), &block.hash));
         snapshot.canonical.push(block);
         let before = snapshot.suggested_tips.last().copied();
         let tip = suggested_tip(&snapshot.canonical, before);
@@ -279,8 +276,6 @@ impl Window {
             .canonical
             .pop()
             .ok_or(WindowError::NothingToRevert)?;
-        let head = snapshot.head();
-        snapshot.head_name = Arc::new(HeadName::new(head.number(), &head.hash));
         snapshot.suggested_tips.pop();
         snapshot.transactions.remove_newest(&block);
         let bytes = block.bytes();
