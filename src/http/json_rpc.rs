@@ -177,37 +177,32 @@ impl WorkerState {
             .is_unverified
             .then_some(HeaderValue::from_static("no"));
         let block = answer.head.and_then(|head| self.block_header.of(&head));
-        let Some(json) = answer.json else {
-            let mut response = HttpResponse::new(status);
-            let headers = response.headers_mut();
-            if let Some(block) = block {
-                headers.insert(X_NEARHEAD_BLOCK, block);
+        let mut response = match answer.json {
+            None => HttpResponse::new(status),
+            Some(json) => {
+                let charge = answer.permits.and_then(|permits| permits.reply);
+                let charge = charge.map(|charge| (charge, in_turns));
+                let mut response = self
+                    .replies
+                    .response(request, status, json, charge, answering);
+                let headers = response.headers_mut();
+                let content_type = HeaderValue::from_static("application/json");
+                headers.insert(header::CONTENT_TYPE, content_type);
+                if let Some(verified) = verified {
+                    headers.insert(X_NEARHEAD_VERIFIED, verified);
+                }
+                if let Some(seconds) = retry_after {
+                    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+                }
+                response
             }
-            headers.insert(X_NEARHEAD_UNITS, units);
-            add_remaining(headers, remaining);
-            return response;
         };
-        let charge = answer.permits.and_then(|permits| permits.reply);
-        let charge = charge.map(|charge| (charge, in_turns));
-        let mut response = self
-            .replies
-            .response(request, status, json, charge, answering);
         let headers = response.headers_mut();
         headers.insert(X_NEARHEAD_UNITS, units);
         if let Some(block) = block {
             headers.insert(X_NEARHEAD_BLOCK, block);
         }
-        if let Some(verified) = verified {
-            headers.insert(X_NEARHEAD_VERIFIED, verified);
-        }
         add_remaining(headers, remaining);
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
-        if let Some(seconds) = retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
         response
     }
 }

@@ -3,12 +3,14 @@
 use actix_web::{HttpRequest, http::header::HeaderName};
 use nearhead_fleet::min_block::{InvalidMinBlock, MinBlock};
 
+use crate::rpc::NamedBlock;
+
 /// The block that an answer has to know: `NUMBER`, `HASH`, or `NUMBER, HASH` as answers name it.
 const NAME: HeaderName = HeaderName::from_static("x-nearhead-min-block");
 
 /// The block that a request names, if it names one. Several headers name none: one of them would
 /// be ignored.
-pub(super) fn min_block(request: &HttpRequest) -> Option<Result<MinBlock, InvalidMinBlock>> {
+pub(super) fn min_block(request: &HttpRequest) -> NamedBlock {
     let mut values = request.headers().get_all(NAME);
     let value = values.next()?;
     if values.next().is_some() {

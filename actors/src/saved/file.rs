@@ -29,6 +29,10 @@ const BLOCKS_MAX: u32 = 512;
 /// Merged blocks that are read at most.
 const MERGED_MAX: u32 = 64;
 
+/// The largest age of an item with which a file is used. The next item has the age after it, so
+/// that the next start replaces the file.
+pub(super) const LAST_AGE: i64 = 1 << 62;
+
 /// `items` has a row for each trie node and code. A new row gets the largest `age`, so that rows
 /// are appended, and the smallest is the oldest. They are found by the first 8 bytes of their hash:
 /// an index of whole hashes has twice the bytes.
@@ -404,8 +408,8 @@ fn check(connection: &Connection) -> Result<(), FileError> {
         return Err(FileError::Unusable("its tables are others".to_owned()));
     }
     // After the largest age, the next row would get any.
-    let is_last = "SELECT coalesce(max(age), 0) > 1 << 62 FROM items";
-    match connection.query_row(is_last, [], |row| row.get(0))? {
+    let is_last = "SELECT coalesce(max(age), 0) > ?1 FROM items";
+    match connection.query_row(is_last, [LAST_AGE], |row| row.get(0))? {
         true => Err(FileError::Unusable("no age is left".to_owned())),
         false => Ok(()),
     }

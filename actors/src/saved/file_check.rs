@@ -6,13 +6,10 @@ use rusqlite::{Connection, params};
 
 use super::{
     FileError, SavedStatus,
-    file::{Change, NAME, SavedFile},
+    file::{Change, LAST_AGE, NAME, SavedFile},
     items::Reader,
     restored::Found,
 };
-
-/// The largest age of an item that a file is used with.
-const LAST_AGE: i64 = 1 << 62;
 
 /// Rows of a script that are read.
 const ROWS_MAX: usize = 64;

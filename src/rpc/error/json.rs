@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use alloy_primitives::B256;
 use nearhead_chain::call::CallError;
 use nearhead_fleet::{block_id::BlockId, min_block::MinBlock};
 
@@ -59,25 +60,18 @@ impl RpcError {
                 );
             }
             Self::ResumeLost { number, hash } => {
-                let _ = write!(
-                    out,
-                    r#","data":{{"oldest":{{"number":"{number:#x}","hash":"{hash}"}}}}"#
-                );
+                let oldest = block(*number, hash);
+                let _ = write!(out, r#","data":{{"oldest":{oldest}}}"#);
             }
             Self::NotReached(reached) => {
-                let (BlockId { number, hash }, wanted) = **reached;
-                let _ = write!(
-                    out,
-                    r#","data":{{"head":{{"number":"{number:#x}","hash":"{hash}"}},"wanted":"#
-                );
-                let _ = match wanted {
-                    MinBlock::Number(number) => write!(out, r#"{{"number":"{number:#x}"}}"#),
-                    MinBlock::Hash(hash) => write!(out, r#"{{"hash":"{hash}"}}"#),
-                    MinBlock::Block(BlockId { number, hash }) => {
-                        write!(out, r#"{{"number":"{number:#x}","hash":"{hash}"}}"#)
-                    }
+                let (BlockId { number, hash }, wanted) = &**reached;
+                let head = block(*number, hash);
+                let wanted = match wanted {
+                    MinBlock::Number(number) => format!(r#"{{"number":"{number:#x}"}}"#),
+                    MinBlock::Hash(hash) => format!(r#"{{"hash":"{hash}"}}"#),
+                    MinBlock::Block(BlockId { number, hash }) => block(*number, hash),
                 };
-                out.push('}');
+                let _ = write!(out, r#","data":{{"head":{head},"wanted":{wanted}}}"#);
             }
             Self::Filter(FilterError::Behind { from, to }) => {
                 let _ = write!(out, r#","data":{{"from":"{from:#x}","to":"{to:#x}"}}"#);
@@ -90,4 +84,9 @@ impl RpcError {
         out.push('}');
         text
     }
+}
+
+/// A block by its number and its hash.
+fn block(number: u64, hash: &B256) -> String {
+    format!(r#"{{"number":"{number:#x}","hash":"{hash}"}}"#)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{self, Connection, KEY, Response, Server, check, request},
+    harness::{self, Connection, KEY, Response, Server, check, quantity, request},
     websocket::client::Client,
 };
 
@@ -38,11 +38,6 @@ fn with_member(min_block: &Value) -> Value {
     let mut request = number_request();
     request["minBlock"] = min_block.clone();
     request
-}
-
-fn number(hex: &Value) -> u64 {
-    let text = hex.as_str().unwrap_or_else(|| panic!("{hex}"));
-    u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
 /// The block that an answer says it was made from, and its number.
@@ -84,7 +79,7 @@ fn a_block_is_reached_late_or_unreadable() {
         connection.result("eth_getBlockByNumber", &json!([at, false]))
     };
     let head = block(&mut connection, "latest");
-    let (head_number, head_hash) = (number(&head["number"]), head["hash"].as_str().unwrap());
+    let (head_number, head_hash) = (quantity(&head["number"]), head["hash"].as_str().unwrap());
     let oldest = block(&mut connection, "0x0");
     let named = format!("{head_number}, {head_hash}");
     let unknown = format!("0x{}", "ab".repeat(32));
@@ -201,7 +196,7 @@ fn a_request_waits_until_its_block_comes() {
         let (head, _) = seen(&response);
         let answer = harness::json(&response.body);
         assert!(head >= wanted, "{head} of {wanted}");
-        check("answer", &number(&answer["result"]), &head);
+        check("answer", &quantity(&answer["result"]), &head);
     }
     // In the envelope: of a session, whose other messages are answered meanwhile; of a batch.
     wanted = seen(&connection.post(number_request().to_string())).0 + 2;
@@ -209,14 +204,17 @@ fn a_request_waits_until_its_block_comes() {
     session.text(&request(2, "eth_chainId", &json!([])).to_string());
     check("the other message", &session.answer()["id"], &json!(2));
     let answer = session.answer();
-    assert!(number(&answer["result"]) >= wanted, "{answer} of {wanted}");
+    assert!(
+        quantity(&answer["result"]) >= wanted,
+        "{answer} of {wanted}"
+    );
     wanted = seen(&connection.post(number_request().to_string())).0 + 2;
     let items = [number_request(), with_member(&json!(wanted))];
     let response = connection.post(json!(items).to_string());
     let (head, named) = seen(&response);
     assert!(head >= wanted, "{head} of {wanted}");
     for answer in harness::json(&response.body).as_array().unwrap() {
-        check("an item", &number(&answer["result"]), &head);
+        check("an item", &quantity(&answer["result"]), &head);
     }
     let reached = server.metric(r#"nearhead_min_block_waits_total{outcome="reached"}"#);
     check("reached", &reached, &4.0);
@@ -241,7 +239,7 @@ fn a_request_waits_until_its_block_comes() {
         let response = connection.post(body.to_string());
         let (head, named) = seen(&response);
         let answers = harness::json(&response.body);
-        let (number, block) = (number(&answers[0]["result"]), &answers[1]["result"]);
+        let (number, block) = (quantity(&answers[0]["result"]), &answers[1]["result"]);
         check("number", &number, &head);
         let hash = block["hash"].as_str().unwrap();
         check("hash", &format!("{number}, {hash}"), &named);
@@ -270,7 +268,7 @@ fn a_block_that_was_replaced_counts_as_reached() {
     for replaced in reorg["reverted"].as_array().unwrap() {
         let hash = replaced["hash"].as_str().unwrap();
         let block = connection.result("eth_getBlockByHash", &json!([hash, false]));
-        let at = number(&block["number"]);
+        let at = quantity(&block["number"]);
         let canonical = json!([block["number"], false]);
         let canonical = connection.result("eth_getBlockByNumber", &canonical);
         assert_ne!(canonical["hash"], block["hash"], "it was replaced");

@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::json;
 
-use super::{LONG_WAIT, number, number_request, post, seen};
-use crate::harness::{self, Connection, KEY, Server, check, wait_until};
+use super::{LONG_WAIT, number_request, post, seen};
+use crate::harness::{self, Connection, KEY, Server, check, quantity, wait_until};
 
 /// Two processes with one chain, of which the second gets each block later, behind a proxy.
 struct Fleet {
@@ -23,7 +23,7 @@ impl Fleet {
         let chain = [&["--block-time", "300ms"][..], &LONG_WAIT].concat();
         let ahead = Server::start(&chain);
         let head =
-            |server: &Server| number(&server.connect().result("eth_blockNumber", &json!([])));
+            |server: &Server| quantity(&server.connect().result("eth_blockNumber", &json!([])));
         let first = head(&ahead);
         wait_until("a block", || head(&ahead) > first);
         let behind = Server::start(&chain);
@@ -106,7 +106,7 @@ fn a_client_that_passes_on_what_it_saw_never_goes_back() {
         check("status", &response.status, &200);
         let answer = harness::json(&response.body);
         let (_, named) = seen(&response);
-        (number(&answer["result"]), named)
+        (quantity(&answer["result"]), named)
     };
     let plain: Vec<_> = (0..12).map(|_| read(None).0).collect();
     assert!(went_back(&plain) > 0, "nobody is behind: {plain:?}");
