@@ -14,6 +14,7 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
+    fleet::{FleetConfig, FleetSource, FleetStatus, store::StoreOptions},
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -26,7 +27,7 @@ use tokio::sync::oneshot;
 
 use self::finality_writer::FinalityWriter;
 use crate::{
-    config::{Config, SourceKind},
+    config::{Config, FleetOptions, FleetSecret, SourceKind},
     memory::{MemorySource, auto_state_bytes},
     metrics::Metrics,
 };
@@ -55,6 +56,8 @@ pub(crate) struct Upstreams {
     pub(crate) standing: Arc<Standing>,
     /// The chain that they are to be on.
     pub(crate) chain: FollowedChain,
+    /// What the process is in its fleet; `None` if it is in none.
+    pub(crate) fleet: Option<FleetStatus>,
 }
 
 /// Why a source could not start.
@@ -180,6 +183,10 @@ fn run(
             source.run(link)
         }
         SourceKind::Node => {
+            let fleet = &config.fleet;
+            let store = fleet.key.as_ref().map(|_| store_options(fleet));
+            let secret = fleet.key.as_ref().map(FleetSecret::read).transpose();
+            let secret = secret.map_err(|error| SourceError::FleetKey(error.to_string()))?;
             let config = UpstreamConfig {
                 endpoints: config.nodes,
                 concurrency: config.node_concurrency,
@@ -199,6 +206,22 @@ fn run(
                 data: config.data_dir,
                 options,
             };
+            if let (Some(store), Some(secret)) = (store, secret) {
+                let config = FleetConfig {
+                    nodes: config,
+                    store,
+                    secret,
+                };
+                let source = FleetSource::connect(config, &link)?;
+                let _ = follows.send(Upstreams {
+                    state: source.state().clone(),
+                    forwarder: source.forwarder().cloned(),
+                    standing: Arc::clone(source.standing()),
+                    chain: source.chain().clone(),
+                    fleet: Some(source.status().clone()),
+                });
+                return source.run(link);
+            }
             let source = UpstreamSource::connect(config, &link)?;
             // Sending fails if the service no longer waits for its start.
             let _ = follows.send(Upstreams {
@@ -206,10 +229,29 @@ fn run(
                 forwarder: source.forwarder().cloned(),
                 standing: Arc::clone(source.standing()),
                 chain: source.chain().clone(),
+                fleet: None,
             });
             source.run(link)
         }
     }
+}
+
+/// The store of a fleet, and the name by which this process holds its lease.
+fn store_options(fleet: &FleetOptions) -> StoreOptions {
+    let urls = fleet.stores.iter().map(|url| url.secret().to_owned());
+    StoreOptions {
+        urls: urls.collect(),
+        sentinel: fleet.sentinel.as_deref().map(str::to_owned),
+        prefix: fleet.prefix.to_string(),
+        owner: owner(),
+    }
+}
+
+/// Another name at each start.
+fn owner() -> String {
+    let random = std::hash::RandomState::new();
+    let part = |salt: u64| std::hash::BuildHasher::hash_one(&random, salt);
+    format!("{:016x}{:016x}", part(0), part(1))
 }
 
 /// Handles the events of a source.

@@ -86,6 +86,7 @@
 //! | askama | the pages of the dashboard (`admin::pages`), from the templates beside them |
 //! | base64, ring, ipnet | secrets, their digests, tokens and their signatures, allowlists of networks (`nearhead_tenants`, `access::presented`, `access::token`) |
 //! | clap, clap_complete, clap_mangen | `config`, and the command lines of `commands` |
+//! | redis | the store of a fleet, only in `nearhead_actors::fleet::store` |
 //! | reqwest, rustls | the clients of a running service (`commands::service_client`, `health`) and of a collector of traces (`traces::exporter`); upstreams (`nearhead_actors::upstream`); TLS of the listeners and of these clients (`tls`) |
 //! | tokio-rustls, rustls-webpki | handshakes and streams of the listeners (`listeners`); when a certificate ends, and whom it names (`tls`) |
 //! | listenfd, sd-notify | sockets that a service manager passes on (`listeners`), and what is reported to it (`service_manager.rs`) |

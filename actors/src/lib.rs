@@ -19,6 +19,7 @@
 //! | [`disk_wait`] | work on a disk that may hang: how long it is waited for, and whether it hangs | `crate::`, `tokio`, `actix` |
 //! | [`data_folder`] | what outlives the process: the folder of one chain, locked and written atomically | `_actor`, `crate::head`, `crate::messages`, `crate::read`, `crate::saved`, `crate::source`, `crate::upstream`, `tokio`, `actix` |
 //! | [`saved`] | what of the window and its state outlives the process: one file, which is not trusted | `_actor`, `crate::read`, `crate::source`, `crate::upstream`, `actix`, `serde_json` |
+//! | [`fleet`] | processes that share one ingest: entries of the leader are applied, or appended; the only client of the store | `_actor`, `crate::read`, `serde_json` |
 //! | [`freshness`] | how old the head may be; the times are passed in | `crate::`, `tokio`, `Instant`, `SystemTime` |
 //! | [`shutdown_state`] | how far the service has shut down | `crate::`, `actix` |
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
@@ -32,6 +33,7 @@ pub mod admission;
 pub mod budget;
 pub mod data_folder;
 pub mod disk_wait;
+pub mod fleet;
 pub mod freshness;
 pub mod head;
 pub mod head_tracker;

@@ -8,6 +8,7 @@ use std::{
 use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
 
 use crate::{
+    fleet::{FleetStatus, Role},
     freshness::Freshness,
     head::Head,
     shutdown_state::ShutdownState,
@@ -23,6 +24,8 @@ pub struct Readiness {
     pub freshness: Freshness,
     /// The standing of the upstreams, if the source has any.
     pub upstreams: Option<Arc<Standing>>,
+    /// What the process is in its fleet; `None` if it is in none.
+    pub fleet: Option<FleetStatus>,
     /// Whether headers have to obey the rules of their fork. Sources other than upstreams check
     /// every header.
     pub has_header_rules: bool,
@@ -37,6 +40,8 @@ pub enum Unready {
     ShuttingDown,
     /// The head stands, because no quorum of the upstreams agrees on one that may be served.
     HeadStands(HeadAgreement),
+    /// The fleet's leader writes entries of this version, which this program cannot read.
+    FleetVersion(u8),
     /// No block is readable.
     NoBlock,
     /// The window is being filled.
@@ -98,7 +103,14 @@ impl Readiness {
         if self.shutdown.has_begun() {
             reasons.push(Unready::ShuttingDown);
         }
-        let agreement = self.upstreams.as_ref().map(|standing| standing.agreement());
+        let fleet = self.fleet.as_ref().map(FleetStatus::facts);
+        if let Some(version) = fleet.and_then(|fleet| fleet.unknown_version) {
+            reasons.push(Unready::FleetVersion(version));
+        }
+        // Replicas ask their nodes for no head.
+        let is_replica = fleet.is_some_and(|fleet| fleet.role == Role::Replica);
+        let upstreams = self.upstreams.as_ref().filter(|_| !is_replica);
+        let agreement = upstreams.map(|standing| standing.agreement());
         if let Some(agreement) = agreement.filter(|agreement| !agreement.is_reached()) {
             reasons.push(Unready::HeadStands(agreement));
         }

@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use actix_web::{HttpResponse, http::StatusCode};
 use nearhead_actors::{
+    fleet::FleetFacts,
     readiness::{HeadStatus, ReadinessReport, Unready},
     upstream::{Choice, HeadAgreement},
 };
@@ -31,6 +32,11 @@ pub(super) fn ready(server: &ServerState) -> HttpResponse {
     }
     if !server.readiness.has_header_rules {
         facts.push_str(r#","header_rules":"off""#);
+    }
+    if let Some(fleet) = &server.readiness.fleet {
+        let FleetFacts { role, epoch, .. } = fleet.facts();
+        let role = role.label();
+        let _ = write!(facts, r#","fleet":{{"role":"{role}","epoch":{epoch}}}"#);
     }
     // Only what administers stands still without it, so that the service stays ready.
     if let Some(failure) = server.tenant_store.failure() {
@@ -62,6 +68,12 @@ pub(super) fn reason(unready: Unready) -> Cow<'static, str> {
     Cow::Borrowed(match unready {
         Unready::ShuttingDown => "the service is going away",
         Unready::HeadStands(agreement) => return why_head_stands(agreement).into(),
+        Unready::FleetVersion(version) => {
+            return format!(
+                "the fleet's leader writes version {version} of entries, which this program cannot read: replace it by a newer one"
+            )
+            .into();
+        }
         Unready::NoBlock => "there is no block yet",
         Unready::WindowNotFilled => "the window is not filled yet",
         Unready::HeadStale => "the head is stale",

@@ -14,6 +14,26 @@ pub enum ConfigError {
     /// The source is `node` and no node is given.
     #[error("--source node needs --node URL")]
     NoNode,
+    /// An option of a fleet is given without one.
+    #[error("--{given} is given without a fleet: add --fleet URL")]
+    NoFleet {
+        /// The option.
+        given: &'static str,
+    },
+    /// The source is another one than `node`.
+    #[error("--fleet shares what is followed of a chain: it needs --source node")]
+    FleetOfOtherSource,
+    /// A fleet without its key.
+    #[error("--fleet needs --fleet-key: give all its processes the same secret")]
+    NoFleetKey,
+    /// Several stores.
+    #[error("several --fleet are sentinels: add --fleet-sentinel NAME, or give one")]
+    NoSentinel,
+    /// The chain of a fleet is not named.
+    #[error(
+        "--fleet needs the chain's genesis, so that no process of another chain joins: add --network, --genesis, or --chain-id and --trusted-block 0:HASH"
+    )]
+    FleetChain,
     /// More nodes would have to agree than there are.
     #[error(
         "--quorum {quorum} is more than the number of nodes, {nodes}: add --node URL, or lower --quorum"

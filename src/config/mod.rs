@@ -14,7 +14,7 @@
 //! | `command_error`, `config_error`, `usage` | why a command cannot be resolved, or its values not together; clap's messages in one line |
 //! | `written` | a configuration file, completions and a man page, written from the table |
 //! | `resolved`, `given`, `config_file` | the configuration, each value from flag, environment or file |
-//! | `value`, `api_key`, `public_url` | types of values, and those with rules of their own |
+//! | `value`, `api_key`, `fleet_values`, `public_url` | types of values, and those with rules of their own |
 //! | `parse`, `show` | values from text, and as text |
 
 mod api_key;
@@ -25,6 +25,7 @@ mod config_error;
 mod config_file;
 mod export;
 mod fleet;
+mod fleet_values;
 mod given;
 mod health;
 mod option_spec;
@@ -60,6 +61,7 @@ pub use self::{
     config_error::ConfigError,
     export::Export,
     fleet::FleetOptions,
+    fleet_values::{FleetSecret, FleetUrl, SecretError},
     health::Health,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},
@@ -409,6 +411,8 @@ impl Config {
         } else if !self.forward.is_empty() {
             return Err(ConfigError::NothingToForwardTo);
         }
+        let follows_nodes = self.source == SourceKind::Node;
+        self.fleet.check(follows_nodes, self.names_chain())?;
         self.check_tls()?;
         if self.trusted_proxies.is_empty() {
             if self.admin_proxy_header.is_some() {
@@ -456,11 +460,21 @@ impl Config {
         }
     }
 
+    /// Whether chain id and genesis are given.
+    fn names_chain(&self) -> bool {
+        let has_genesis = self.trusted_blocks.iter().any(|(number, _)| *number == 0);
+        let is_by_hash = self.chain_id.is_some() && has_genesis;
+        self.network.is_some() || self.genesis.is_some() || is_by_hash
+    }
+
     /// Checks the options of source node together.
     fn check_nodes(&self) -> Result<(), ConfigError> {
         let nodes = self.nodes.len();
-        if nodes == 0 {
+        if nodes == 0 && self.fleet.stores.is_empty() {
             return Err(ConfigError::NoNode);
+        }
+        if nodes == 0 && !self.forward.is_empty() {
+            return Err(ConfigError::NothingToForwardTo);
         }
         if let Cap::Of(quorum) = self.quorum
             && quorum > nodes

@@ -53,7 +53,13 @@ impl<C: Default> OptionRow<C> {
     pub(super) fn is_list(&self) -> bool {
         matches!(
             self.name,
-            "allowed-host" | "api-key" | "forward" | "node" | "trusted-block" | "trusted-proxy"
+            "allowed-host"
+                | "api-key"
+                | "fleet"
+                | "forward"
+                | "node"
+                | "trusted-block"
+                | "trusted-proxy"
         )
     }
 }

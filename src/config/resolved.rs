@@ -16,10 +16,11 @@ use super::{
 
 /// Options that source dev would ignore, each with a source that uses it: giving one without
 /// `--source` is a mistake.
-const OF_OTHER_SOURCES: [(&str, &str); 9] = [
+const OF_OTHER_SOURCES: [(&str, &str); 10] = [
     ("genesis", "files"),
     ("chain", "files"),
     ("node", "node"),
+    ("fleet", "node"),
     ("forward", "node"),
     ("quorum", "node"),
     ("network", "node"),

@@ -6,6 +6,7 @@
 //! | `exporter` | makes and registers each of them |
 //! | `filters` | those of filters |
 //! | `block_waits` | those of requests that wait for a block |
+//! | `fleet` | those of a process in its fleet |
 //! | `forwarded` | how forwarded calls end |
 //! | `head` | those of the head |
 //! | `nodes` | those of upstreams |
@@ -23,6 +24,7 @@
 mod block_waits;
 mod exporter;
 mod filters;
+mod fleet;
 mod forwarded;
 mod head;
 mod listener;
@@ -62,6 +64,7 @@ pub(crate) use self::{
 use self::{
     exporter::{Exporter, gauge},
     filters::FilterMetrics,
+    fleet::FleetMetrics,
     head::HeadMetrics,
     listener::ListenersMetrics,
     memory::MemoryMetrics,
@@ -153,6 +156,7 @@ pub struct Metrics {
     tenant_sessions: IntGaugeVec,
     state: StateMetrics,
     saved: SavedMetrics,
+    fleet: FleetMetrics,
     /// `nearhead_forwarded_calls_total{method, outcome}`.
     forwarded_calls: IntCounterVec,
     /// `nearhead_tenant_store_failing`.
@@ -298,6 +302,7 @@ impl Metrics {
             nodes: NodeMetrics::new(&exporter)?,
             state: StateMetrics::new(&exporter)?,
             saved: SavedMetrics::new(&exporter)?,
+            fleet: FleetMetrics::new(&exporter)?,
             forwarded_calls: exporter.counters(
                 "nearhead_forwarded_calls_total",
                 "Calls of clients that --forward passed to nodes: answered, refused (an error of a node), unanswered or not_admitted",

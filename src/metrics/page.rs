@@ -72,6 +72,9 @@ impl Metrics {
             self.state.copy(source);
             self.saved.copy(source.saved());
         }
+        if let Some(fleet) = &readiness.fleet {
+            self.fleet.copy(&fleet.facts());
+        }
         self.head.copy(readiness);
         self.gather()
     }

@@ -357,6 +357,9 @@ fn server_state(
     let forwarder = upstreams
         .as_ref()
         .and_then(|upstreams| upstreams.forwarder.clone());
+    let fleet = upstreams
+        .as_ref()
+        .and_then(|upstreams| upstreams.fleet.clone());
     let (state, standing) = upstreams
         .map(|upstreams| (upstreams.state, upstreams.standing))
         .unzip();
@@ -369,6 +372,7 @@ fn server_state(
             head,
             freshness,
             upstreams: standing,
+            fleet,
             has_header_rules,
             shutdown: Arc::default(),
         },

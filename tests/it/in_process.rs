@@ -63,6 +63,7 @@ pub(crate) fn readiness(head: Head, age_max: HeadAgeMax) -> Readiness {
             counts_timestamp: false,
         },
         upstreams: None,
+        fleet: None,
         has_header_rules: true,
         shutdown: Arc::default(),
     }

@@ -229,6 +229,13 @@ impl<T> Replica<T> {
         self.begin_refill(RefillReason::Led)
     }
 
+    /// Notes that the process did not take what was to be applied last: it still holds these
+    /// blocks.
+    pub fn not_applied(&mut self, chain: HeldChain) -> ReplicaEvent {
+        self.hold(chain);
+        self.begin_refill(RefillReason::NotApplied)
+    }
+
     /// Notes that there are no entries after the cursor now. A refill begins again after the last
     /// entry that counted: the caller waits before it reads on.
     pub fn at_end(&mut self) {

@@ -101,6 +101,18 @@ pub enum SourceError {
         /// A line for each upstream: its name and its answer, after a line feed.
         answers: String,
     },
+    /// Processes of a fleet have to be on one chain, and it is not named.
+    #[error(
+        "--fleet needs the chain's genesis, so that no process of another chain joins: name the \
+         chain with --network, --genesis, or --chain-id and --trusted-block 0:HASH"
+    )]
+    ChainNotPinned,
+    /// The fleet's key cannot be used.
+    #[error("--fleet-key: {0}")]
+    FleetKey(String),
+    /// The fleet's store cannot be used.
+    #[error("--fleet: {0}")]
+    FleetStore(String),
     /// Headers are to be checked, and the chain's rules are not known.
     #[error("--header-rules on: {0}")]
     RulesUnknown(#[from] RulesUnknown),
@@ -126,6 +138,9 @@ impl SourceError {
         match self {
             Self::GenesisContradicts { .. }
             | Self::NoAgreement { .. }
+            | Self::ChainNotPinned
+            | Self::FleetKey(_)
+            | Self::FleetStore(_)
             | Self::RulesUnknown(_)
             | Self::GenesisUnknown => true,
             Self::DataFolder(error) => error.is_misuse(),

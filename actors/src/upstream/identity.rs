@@ -151,6 +151,11 @@ impl Pins {
         })
     }
 
+    /// The chain, if it is pinned as a whole.
+    pub(super) fn identity(&self) -> Option<ChainIdentity> {
+        Some(ChainIdentity::new(self.chain_id?, Some(self.genesis?)))
+    }
+
     /// Whether the chain id is pinned.
     pub(super) const fn has_chain_id(&self) -> bool {
         self.chain_id.is_some()

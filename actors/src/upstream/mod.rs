@@ -9,6 +9,7 @@
 //! | `health` | how each upstream does, and when a failed one is asked again |
 //! | `plan` | decides which blocks to ask for; knows only numbers and hashes |
 //! | `follow` | the task that polls, syncs and backfills |
+//! | `following` | runs this task until a signal, and later again |
 //! | [`Standing`] | what becomes of the head, and which upstreams are backed off; read by other tasks |
 //! | [`StateSource`] | fetches state that is not resident, verifies it, and keeps it current |
 //! | [`Forwarder`] | passes calls of clients to upstreams, which are not verified |
@@ -25,6 +26,7 @@ mod chain;
 mod client;
 mod endpoint;
 mod follow;
+mod following;
 mod forward;
 mod health;
 mod identity;
@@ -40,16 +42,21 @@ mod verified;
 
 pub use agree::{Choice, Effect, TRUSTED_MAX};
 pub use endpoint::{Endpoint, EndpointError, Scheme};
+pub(crate) use follow::{ChangeError, FirstBlock, HeldWindow};
+pub(crate) use following::{Following, UpstreamAnswer};
 pub use forward::Forwarder;
 pub use health::{Fault, UpstreamState};
 pub use identity::Pins;
+pub(crate) use plan::BlockBelow;
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
 pub use probe::{NewestBlock, NodeFacts, probe};
 pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
+pub(crate) use source::{UpstreamParts, stop_of};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};
 pub(crate) use state::{ListRef, PendingHint};
+pub(crate) use tracker_window::TrackerWindow;
 
 /// How many of so many nodes have to agree if the operator does not say: more than half.
 #[must_use]

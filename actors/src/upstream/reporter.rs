@@ -33,12 +33,16 @@ impl Reporter {
     ) -> (Self, oneshot::Receiver<String>) {
         let (refuse, refused) = oneshot::channel();
         let this = Self {
-            link,
             standing,
             unknown_transaction,
             backfill: BackfillProgress::default(),
-            start: StartAttempt::new(upstreams),
+            start: StartAttempt {
+                // A window that is held shows that the chain can be served.
+                is_over: link.head.load().is_some(),
+                ..StartAttempt::new(upstreams)
+            },
             refuse: Some(refuse),
+            link,
         };
         (this, refused)
     }

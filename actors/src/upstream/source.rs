@@ -17,15 +17,14 @@ use tokio::{
 
 use super::{
     Endpoint, Forwarder, StateFollow, StateSource,
-    agree::{Policy, Quorum},
+    agree::Policy,
     client::{CallLimits, ClientError, UpstreamClient, answer_bytes},
-    follow::{FollowConfig, FollowError, Follower},
-    health::{CallClass, FaultReport},
+    follow::FollowConfig,
+    following::Following,
+    health::CallClass,
     identity::{ChainIdentity, GenesisFile, Pins, agreed_chain},
     priority::lower_priority,
-    reporter::Reporter,
     standing::Standing,
-    state::following::StateFollower,
     tracker_window::TrackerWindow,
     verified::{UnknownTransaction, VerifiedUpstream},
 };
@@ -100,24 +99,30 @@ pub struct FollowedChain {
 /// The upstreams of one chain.
 pub struct UpstreamSource {
     runtime: Runtime,
-    upstreams: Vec<VerifiedUpstream>,
-    unknown_transaction: UnknownTransaction,
-    concurrency: usize,
-    state: StateSource,
-    state_follow: StateFollow,
+    following: Following,
     forwarder: Option<Forwarder>,
-    standing: Arc<Standing>,
-    fault_reports: mpsc::Receiver<FaultReport>,
     /// The chain, and how many upstreams have to agree.
     chain: FollowedChain,
     /// The chain, as calls on its state need it.
     served: ServedChain,
-    /// Decides about the head.
-    authority: Quorum,
     /// What headers are checked against.
     rules: HeaderRules,
+    verifier: Arc<Verifier>,
     /// Writes what outlives the process, if anything does.
     writer: Option<SavedWriter>,
+}
+
+/// The parts of a source that follows its upstreams at some times only.
+pub(crate) struct UpstreamParts {
+    pub(crate) runtime: Runtime,
+    pub(crate) following: Following,
+    /// The chain, as calls on its state need it.
+    pub(crate) served: ServedChain,
+    /// What headers are checked against.
+    pub(crate) rules: HeaderRules,
+    pub(crate) verifier: Arc<Verifier>,
+    /// Writes what outlives the process, if anything does. Dropping it writes what the window has.
+    pub(crate) writer: Option<SavedWriter>,
 }
 
 impl UpstreamSource {
@@ -131,6 +136,19 @@ impl UpstreamSource {
     /// up, the folder for data cannot be used, or the source is stopped
     /// ([`SourceError::Stopped`]).
     pub fn connect(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
+        Self::open(config, link, true)
+    }
+
+    /// The same for a process that does not follow its upstreams yet, and may have none: the chain
+    /// is the one that is pinned, and no upstream is asked.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; [`SourceError::ChainNotPinned`].
+    pub(crate) fn pinned(config: UpstreamConfig, link: &SourceLink) -> Result<Self, SourceError> {
+        Self::open(config, link, false)
+    }
+
+    fn open(config: UpstreamConfig, link: &SourceLink, asks: bool) -> Result<Self, SourceError> {
         lower_priority();
         let runtime = runtime().map_err(SourceError::Runtime)?;
         let ([heads, blocks, state], forwarded) = {
@@ -143,7 +161,7 @@ impl UpstreamSource {
         };
         let (heads, blocks, state) = (heads?, blocks?, state?);
         let forwarded = forwarded.transpose()?;
-        let opening = OpenedChain::open(&config, &heads, link);
+        let opening = OpenedChain::open(&config, &heads, link, asks);
         let OpenedChain {
             chain,
             served,
@@ -157,7 +175,6 @@ impl UpstreamSource {
         let finalized = folder.as_ref().and_then(DataFolder::finalized);
         let finalized = still_finalized(finalized, &config.trusted);
         let policy = Policy::new(quorum, heads.len());
-        let authority = Quorum::new(policy, heads.len(), finalized, config.trusted.clone());
         if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
         }
@@ -193,22 +210,45 @@ impl UpstreamSource {
             head: link.head.clone(),
             saved: restored.blocks.clone(),
         };
-        Ok(Self {
+        let following = Following {
             upstreams: heads.into_iter().zip(blocks).map(upstream).collect(),
-            runtime,
             unknown_transaction,
-            concurrency: config.concurrency,
+            config: FollowConfig {
+                chain_id,
+                genesis: chain.genesis,
+                concurrency: config.concurrency,
+                seed: u64::from(std::process::id()),
+            },
+            policy,
+            finalized,
+            trusted: config.trusted,
             state,
             state_follow: config.state_follow,
-            forwarder,
             standing,
             fault_reports,
+        };
+        Ok(Self {
+            runtime,
+            following,
+            forwarder,
             chain,
             served,
-            authority,
             rules,
+            verifier,
             writer,
         })
+    }
+
+    /// The parts of the source.
+    pub(crate) fn into_parts(self) -> UpstreamParts {
+        UpstreamParts {
+            runtime: self.runtime,
+            following: self.following,
+            served: self.served,
+            rules: self.rules,
+            verifier: self.verifier,
+            writer: self.writer,
+        }
     }
 
     /// The chain that is followed.
@@ -220,7 +260,7 @@ impl UpstreamSource {
     /// The source of state that is not resident.
     #[must_use]
     pub const fn state(&self) -> &StateSource {
-        &self.state
+        &self.following.state
     }
 
     /// Passes calls of clients to the upstreams, if that was asked for.
@@ -232,7 +272,7 @@ impl UpstreamSource {
     /// The standing of the upstreams.
     #[must_use]
     pub const fn standing(&self) -> &Arc<Standing> {
-        &self.standing
+        &self.following.standing
     }
 }
 
@@ -243,61 +283,33 @@ impl Source for UpstreamSource {
     fn run(self, link: SourceLink) -> Result<(), SourceError> {
         let Self {
             runtime,
-            upstreams,
-            unknown_transaction,
-            concurrency,
-            state,
-            state_follow,
-            fault_reports,
-            standing,
-            chain,
+            mut following,
             served,
-            authority,
             rules,
             writer,
             ..
         } = self;
-        let config = FollowConfig {
-            chain_id: chain.chain_id,
-            genesis: chain.genesis,
-            concurrency,
-            seed: u64::from(std::process::id()),
-        };
-        let (mut reporter, mut refused) =
-            Reporter::new(link.clone(), upstreams.len(), standing, unknown_transaction);
-        let handler = Box::new(move |event| reporter.report(event));
-        let (end, ended) = oneshot::channel::<()>();
-        let stop = link.stop.clone();
-        runtime.spawn_blocking(move || {
-            // Dropping the sender is the signal.
-            let _ = stop.recv();
-            drop(end);
-        });
-        let state_follower = StateFollower::of(&state, state_follow, link.clone());
-        let window = TrackerWindow::new(link, served, rules);
-        if let Some(state_follower) = state_follower {
-            runtime.spawn(state_follower.run(window.readable()));
-        }
-        let outcome = runtime.block_on(async {
-            let follower = Follower::new(upstreams, window, authority, config, handler);
-            let following = follower.run(fault_reports, ended);
-            tokio::select! {
-                outcome = following => outcome,
-                Ok(reason) = &mut refused => {
-                    Err(FollowError::Window(SourceError::UnknownTransaction { reason }))
-                }
-            }
-        });
+        let ended = stop_of(&runtime, &link);
+        let window = TrackerWindow::new(link.clone(), served, rules);
+        let outcome = runtime.block_on(following.run(link, window, ended));
         // Writes what the window has now.
         drop(writer);
         // Do not wait for the thread that waits for the stop signal.
         runtime.shutdown_background();
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(FollowError::Window(error)) => Err(error),
-            Err(error @ FollowError::Panicked) => Err(SourceError::Upstream(error.to_string())),
-        }
+        outcome
     }
+}
+
+/// Ends when the source has to end.
+pub(crate) fn stop_of(runtime: &Runtime, link: &SourceLink) -> oneshot::Receiver<()> {
+    let (end, ended) = oneshot::channel::<()>();
+    let stop = link.stop.clone();
+    runtime.spawn_blocking(move || {
+        // Dropping the sender is the signal.
+        let _ = stop.recv();
+        drop(end);
+    });
+    ended
 }
 
 impl From<ClientError> for SourceError {
@@ -364,6 +376,7 @@ impl OpenedChain {
         config: &UpstreamConfig,
         heads: &[UpstreamClient],
         link: &SourceLink,
+        asks: bool,
     ) -> Result<Self, SourceError> {
         let file = config.genesis.as_deref().map(GenesisFile::read);
         let file = file.transpose()?;
@@ -371,7 +384,10 @@ impl OpenedChain {
         let pins = Pins::new(file.as_ref(), network, chain_id, &config.trusted)?;
         let nodes = heads.len();
         let quorum = config.quorum.unwrap_or(Policy::majority(nodes));
-        let identity = agreed_chain(&pins, quorum, heads, &config.data, link).await?;
+        let identity = match asks {
+            true => agreed_chain(&pins, quorum, heads, &config.data, link).await?,
+            false => pins.identity().ok_or(SourceError::ChainNotPinned)?,
+        };
         report_identity(identity, &pins);
         let ChainIdentity {
             chain_id,

@@ -92,6 +92,17 @@ impl Standing {
         self.0.lock().agreement
     }
 
+    /// Forgets what was decided and who was quarantined: nobody follows the upstreams any more.
+    /// Backoffs go on.
+    pub(super) fn rest(&self) {
+        let mut inner = self.0.lock();
+        inner.agreement.choice = None;
+        inner.agreement.agreeing = 0;
+        for node in &mut inner.nodes {
+            node.is_quarantined = false;
+        }
+    }
+
     /// Records an event.
     pub(super) fn record(&self, event: &Event, now: Instant) {
         let mut inner = self.0.lock();

@@ -1,7 +1,7 @@
 //! Hands the follower's blocks to the head tracker, once their headers are checked.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -27,29 +27,43 @@ use crate::{
 };
 
 /// The window of a head tracker; the first block starts the tracker.
-pub(super) struct TrackerWindow {
+pub(crate) struct TrackerWindow {
     link: SourceLink,
     chain: ServedChain,
     rules: HeaderRules,
-    tracker: Option<TrackerHandle>,
+    /// Clones share it.
+    tracker: Arc<OnceLock<TrackerHandle>>,
     /// Sends when a head has become readable.
     readable: watch::Sender<Instant>,
 }
 
 impl TrackerWindow {
-    pub(super) fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
+    pub(crate) fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
         let (readable, _) = watch::channel(Instant::now());
         Self {
             readable,
             link,
             chain,
             rules,
-            tracker: None,
+            tracker: Arc::default(),
+        }
+    }
+
+    /// The same window, for another one who changes it at other times. Each notifies receivers of
+    /// its own.
+    pub(crate) fn share(&self) -> Self {
+        let (readable, _) = watch::channel(Instant::now());
+        Self {
+            readable,
+            link: self.link.clone(),
+            chain: self.chain.clone(),
+            rules: self.rules.clone(),
+            tracker: Arc::clone(&self.tracker),
         }
     }
 
     /// The times at which heads become readable, from now on.
-    pub(super) fn readable(&self) -> watch::Receiver<Instant> {
+    pub(crate) fn readable(&self) -> watch::Receiver<Instant> {
         self.readable.subscribe()
     }
 
@@ -86,6 +100,19 @@ impl TrackerWindow {
         }
     }
 
+    /// Adds the parent of the oldest block, without its own parent: it is checked by its hash,
+    /// which its child names, and by its child's header alone. It is for blocks of a fleet below
+    /// which there is none.
+    pub(crate) async fn extend_to_oldest(
+        &self,
+        block: Arc<Block>,
+    ) -> Result<(), ChangeError<SourceError>> {
+        match self.change(ExtendBelow { block }).await {
+            Err(ChangeError::Refused(WindowError::Full)) => Ok(()),
+            extended => extended,
+        }
+    }
+
     async fn send<M>(&self, message: M) -> Result<M::Result, SourceError>
     where
         M: Message + Send + 'static,
@@ -93,7 +120,7 @@ impl TrackerWindow {
         HeadTracker: Handler<M>,
         Context<HeadTracker>: ToEnvelope<HeadTracker, M>,
     {
-        let Some(tracker) = &self.tracker else {
+        let Some(tracker) = self.tracker.get() else {
             return Err(MailboxError::Closed.into());
         };
         Ok(tracker.ask(message).await?)
@@ -139,13 +166,15 @@ impl HeldWindow for TrackerWindow {
         let parent = parent.map(|parent| (parent.header(), parent.hash()));
         self.check(&first, parent)?;
         self.check_time(&first)?;
-        if self.tracker.is_some() {
+        if self.tracker.get().is_some() {
             self.change(ResetHead { first }).await?;
             self.readable.send_replace(Instant::now());
             return Ok(());
         }
-        let tracker = self.link.start_tracker(self.chain.clone(), first);
-        self.tracker = Some(tracker.clone());
+        let tracker = self
+            .tracker
+            .get_or_init(|| self.link.start_tracker(self.chain.clone(), first))
+            .clone();
         // The tracker answers only once the first block is readable.
         self.send(FollowHead).await.map_err(ChangeError::Gone)?;
         self.readable.send_replace(Instant::now());

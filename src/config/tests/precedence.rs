@@ -88,6 +88,18 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("otlp-sample-ratio", "0.5", "0.5"),
     ("log-format", "json", "json"),
     ("log-filter", "warn,nearhead=trace", "warn,nearhead=trace"),
+    (
+        "fleet",
+        "redis://me:secret@127.0.0.1:6379",
+        "redis://127.0.0.1:6379",
+    ),
+    (
+        "fleet-key",
+        "1111111111111111111111111111111111111111111111111111111111111111",
+        "hidden",
+    ),
+    ("fleet-prefix", "mainnet:1", "mainnet:1"),
+    ("fleet-sentinel", "primary", "primary"),
     ("min-block-wait", "500ms", "500ms"),
 ];
 
@@ -141,13 +153,17 @@ fn flags_override_the_environment_which_overrides_the_file() {
     };
     for (name, value, shown) in SAMPLES {
         let option = OPTIONS.iter().find(|option| option.name == *name).unwrap();
-        // What is forwarded needs nodes.
-        let source = match *name {
-            "forward" => "--source=node",
-            _ => "--source=files",
+        let is_of_fleet = name.starts_with("fleet");
+        // What is forwarded needs nodes, and so does a fleet.
+        let source = match *name == "forward" || is_of_fleet {
+            true => "--source=node",
+            false => "--source=files",
         };
+        let fleet = ["--fleet=redis://rest", "--fleet-key=rest.key"];
+        let fleet = fleet.into_iter().filter(|_| is_of_fleet);
         let rest: Vec<_> = rest(source)
             .into_iter()
+            .chain(fleet)
             .filter(|flag| !flag.starts_with(&format!("--{name}=")))
             .collect();
         let flag = format!("--{name}={value}");

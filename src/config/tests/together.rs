@@ -186,3 +186,76 @@ fn tls_needs_a_certificate_and_its_key() {
         assert_eq!(found, error, "{flags:?}");
     }
 }
+
+/// A fleet has a key and one chain, and no source but nodes. A process of it may have no nodes.
+#[test]
+fn a_fleet_is_refused_without_what_it_needs() {
+    let key = format!("--fleet-key={}", "1".repeat(64));
+    let [fleet, other] = ["--fleet=redis://h1", "--fleet=redis://h2"];
+    let [mainnet, sentinel] = ["--network=mainnet", "--fleet-sentinel=m"];
+    let cases: [(&[&str], &str); 13] = [
+        (&[fleet, &key, mainnet], ""),
+        (
+            &[fleet, &key, "--genesis=g.json", "--node=http://127.0.0.1:1"],
+            "",
+        ),
+        (&[fleet, &key, mainnet, "--fleet=redis://h2", sentinel], ""),
+        (
+            &[fleet, &key, mainnet, other],
+            "several --fleet are sentinels: add --fleet-sentinel NAME, or give one",
+        ),
+        (
+            &[fleet, mainnet],
+            "--fleet needs --fleet-key: give all its processes the same secret",
+        ),
+        (
+            &[&key, mainnet, "--node=http://127.0.0.1:1"],
+            "--fleet-key is given without a fleet: add --fleet URL",
+        ),
+        (
+            &[sentinel, mainnet, "--node=http://127.0.0.1:1"],
+            "--fleet-sentinel is given without a fleet: add --fleet URL",
+        ),
+        (
+            &[fleet, &key, mainnet, "--source=dev"],
+            "--fleet shares what is followed of a chain: it needs --source node",
+        ),
+        (
+            &[fleet, &key, mainnet, "--forward=eth_sendRawTransaction"],
+            "--forward passes methods to nodes: it needs --source node",
+        ),
+        (
+            &[fleet, &key, mainnet, "--quorum=2"],
+            "--quorum 2 is more than the number of nodes, 0: add --node URL, or lower --quorum",
+        ),
+        (
+            &[fleet, &key, "--chain-id=7"],
+            "--fleet needs the chain's genesis, so that no process of another chain joins: add \
+             --network, --genesis, or --chain-id and --trusted-block 0:HASH",
+        ),
+        (
+            &[fleet, "--fleet-key=1234"],
+            "--fleet-key (hidden): expected at least 64 hex digits, or the path of a file that has \
+             them",
+        ),
+        (
+            &["--fleet=http://me:secret@h"],
+            "--fleet (hidden): expected a URL such as redis://127.0.0.1:6379 or \
+             rediss://user:password@redis.example.org, at most 16 of them",
+        ),
+    ];
+    for (flags, error) in cases {
+        let source: &[&str] = match flags.contains(&"--source=dev") {
+            true => &[],
+            false => &["--source=node"],
+        };
+        let found = command(&[source, flags].concat(), &[], None);
+        let found = found.err().map(|error| error.to_string());
+        assert_eq!(found.unwrap_or_default(), error, "{flags:?}");
+    }
+    // Without --source, it would be ignored.
+    let found = command(&[fleet, &key, mainnet], &[], None);
+    let found = found.err().map(|error| error.to_string());
+    let unused = "--fleet is given, but the source is dev (the default): add --source node";
+    assert_eq!(found.as_deref(), Some(unused));
+}

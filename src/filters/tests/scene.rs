@@ -70,6 +70,7 @@ impl Scene {
                     counts_timestamp: false,
                 },
                 upstreams: None,
+                fleet: None,
                 has_header_rules: false,
                 shutdown: Arc::default(),
             },

@@ -28,6 +28,7 @@ fn dispatcher() -> Dispatcher {
                 counts_timestamp: false,
             },
             upstreams: None,
+            fleet: None,
             has_header_rules: false,
             shutdown: Default::default(),
         },

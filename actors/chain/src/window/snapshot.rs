@@ -133,6 +133,18 @@ impl Snapshot {
         self.held.get(hash).or_else(genesis)
     }
 
+    /// Number and hash of the safe block, if the source has named it. It may be below the window.
+    #[must_use]
+    pub fn safe(&self) -> Option<(u64, B256)> {
+        self.safe.map(|settled| (settled.number, settled.hash))
+    }
+
+    /// The same of the finalized block.
+    #[must_use]
+    pub fn finalized(&self) -> Option<(u64, B256)> {
+        self.finalized.map(|settled| (settled.number, settled.hash))
+    }
+
     /// Whether the window has [`WINDOW_BLOCKS`] blocks, all blocks of the chain, or as many as its
     /// budget of bytes allows.
     #[must_use]

@@ -124,16 +124,19 @@ pub enum RefillReason {
     Forked,
     /// It led until now, so that it followed its own nodes.
     Led,
+    /// The process refused to apply an entry, as one that reverts what is final.
+    NotApplied,
 }
 
 impl RefillReason {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Start,
         Self::Gap,
         Self::Refused,
         Self::Forked,
         Self::Led,
+        Self::NotApplied,
     ];
 
     /// Its name in metrics.
@@ -145,6 +148,7 @@ impl RefillReason {
             Self::Refused => "refused",
             Self::Forked => "forked",
             Self::Led => "led",
+            Self::NotApplied => "not_applied",
         }
     }
 }

@@ -229,7 +229,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// refuses its blocks, that is the upstream's fault.
     pub(crate) async fn run(
         mut self,
-        mut fault_reports: mpsc::Receiver<FaultReport>,
+        fault_reports: &mut mpsc::Receiver<FaultReport>,
         mut stop: oneshot::Receiver<()>,
     ) -> Result<(), FollowError<W::Error>> {
         loop {

@@ -242,7 +242,10 @@ impl Scene {
             upstreams,
             window,
             stop: Some(stop),
-            follower: Box::pin(follower.run(mpsc::channel(1).1, stopped)),
+            follower: Box::pin(async move {
+                let mut fault_reports = mpsc::channel(1).1;
+                follower.run(&mut fault_reports, stopped).await
+            }),
         }
     }
 

@@ -1,0 +1,201 @@
+//! What a process that does not lead does: it reads entries and applies them, or follows its own
+//! nodes if there are none.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::Bytes;
+use nearhead_fleet::{
+    position::Position,
+    replica::{RefillReason, Update},
+};
+use tokio::{task, time};
+
+use super::{Answer, LOOK_EVERY, Member, PAUSE_MIN, Reader};
+use crate::{
+    fleet::window_update::{WindowUpdate, chain_of},
+    source::SourceError,
+    upstream::{ChangeError, HeldWindow},
+};
+
+/// How long a read waits for an entry.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// Time between two reports to the store.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest pause before a refill reads on, and after a call to the store that failed.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long a refill looks for a snapshot before the process follows its own nodes, if it has any.
+const OWN_NODES_AFTER: Duration = Duration::from_secs(10);
+
+/// The same after the process has led: its nodes have been followed until then.
+const OWN_NODES_AFTER_LEADING: Duration = Duration::from_secs(2);
+
+/// How long a block ahead of the clock is waited for: clocks of machines differ.
+const EARLY_MAX: Duration = Duration::from_secs(2);
+
+impl Member {
+    /// What a process that does not lead does: reads, reports, and asks its nodes little.
+    pub(super) async fn read_on(&mut self, now: Duration) -> Result<(), SourceError> {
+        let (cursor, refill, report) = {
+            let replica = &self.reader.lock().replica;
+            (replica.cursor(), replica.refill(), replica.report())
+        };
+        if !self.is_reading && now >= self.read_at {
+            self.is_reading = true;
+            let wait = match refill.is_none() && self.has_read {
+                true => READ_WAIT,
+                false => Duration::ZERO,
+            };
+            let store = self.store.clone();
+            let read = async move { Answer::Entries(store.read(cursor, wait).await) };
+            self.calls.spawn(read);
+        }
+        if !self.is_reporting && self.has_read && now >= self.report_at {
+            self.is_reporting = true;
+            self.report_at = now + REPORT_EVERY;
+            let store = self.store.clone();
+            let report = async move { Answer::Reported(store.report(report).await) };
+            self.calls.spawn(report);
+        }
+        let head = self.reader.lock().replica.chain().head();
+        if let Some(question) = self.nodes.question(head, now) {
+            self.calls
+                .spawn(async move { Answer::Checked(question.await) });
+        }
+        self.refill_from_nodes(refill, now);
+        Ok(())
+    }
+
+    /// Follows the process' own nodes if the stream has had no snapshot for some time.
+    fn refill_from_nodes(&mut self, refill: Option<RefillReason>, now: Duration) {
+        let Some(reason) = refill else {
+            self.refill_since = None;
+            return;
+        };
+        let since = *self.refill_since.get_or_insert(now);
+        let after = match reason {
+            RefillReason::Led => OWN_NODES_AFTER_LEADING,
+            _ => OWN_NODES_AFTER,
+        };
+        let is_due = now >= since + after && self.nodes.are_there();
+        if is_due && !self.nodes.are_followed() {
+            tracing::warn!("entries of the fleet are missing: this process follows its own nodes");
+            self.nodes.begin(now);
+        }
+    }
+
+    /// Waits before it reads on, longer each time.
+    pub(super) fn slow_down(&mut self, now: Duration) {
+        self.read_at = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    /// Reads what the store has after the cursor.
+    pub(super) async fn read(
+        &mut self,
+        entries: Vec<(Position, Bytes)>,
+    ) -> Result<(), SourceError> {
+        if entries.is_empty() {
+            self.has_read = true;
+            let refill = {
+                let replica = &mut self.reader.lock().replica;
+                replica.at_end();
+                replica.refill()
+            };
+            if refill.is_some() {
+                self.slow_down(self.now());
+            }
+            self.status.change(|facts| facts.lags_since = None);
+            return Ok(());
+        }
+        let mut left = entries.len() as u64;
+        self.status.change(|facts| {
+            facts.lag_entries = left;
+            facts.lags_since.get_or_insert_with(Instant::now);
+        });
+        for (id, bytes) in entries {
+            if self.link.is_stopped() {
+                return Ok(());
+            }
+            self.read_one(id, bytes).await?;
+            left -= 1;
+            self.status.change(|facts| facts.lag_entries = left);
+        }
+        self.status.change(|facts| facts.lags_since = None);
+        Ok(())
+    }
+
+    async fn read_one(&mut self, id: Position, bytes: Bytes) -> Result<(), SourceError> {
+        let reader = Arc::clone(&self.reader);
+        let read = move || {
+            let Reader { replica, verifier } = &mut *reader.lock();
+            let reading = replica.read(id, &bytes, verifier);
+            (reading, replica.refill(), replica.chain().clone())
+        };
+        let read = task::spawn_blocking(read).await;
+        let Ok((reading, refill, target)) = read else {
+            return Err(SourceError::Upstream(
+                "a check of an entry panicked".to_owned(),
+            ));
+        };
+        for event in &reading.events {
+            self.log.note(event, self.now());
+        }
+        if refill.is_none() {
+            // The stream is whole again.
+            self.pause = PAUSE_MIN;
+            self.nodes.end().await?;
+        }
+        if let Some(update) = reading.update {
+            let Update {
+                verified, settled, ..
+            } = update;
+            self.apply(WindowUpdate::new(target, verified, settled))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Applies an entry, all at once. If the window does not take it, the replica keeps what it has
+    /// and looks for a snapshot.
+    async fn apply(&mut self, update: WindowUpdate) -> Result<(), SourceError> {
+        let until = self.now() + EARLY_MAX;
+        let refusal = loop {
+            match update.apply(&mut self.window).await {
+                Ok(_) => return self.fill_below().await,
+                Err(ChangeError::Gone(error)) => return Err(error),
+                Err(ChangeError::Early { .. }) if self.now() < until => {
+                    time::sleep(LOOK_EVERY).await;
+                }
+                Err(refusal) => break refusal,
+            }
+        };
+        tracing::error!(%refusal, "the window does not take an entry of the fleet");
+        let own = chain_of(self.window.held().as_deref());
+        let event = self.reader.lock().replica.not_applied(own);
+        self.log.note(&event, self.started.elapsed());
+        Ok(())
+    }
+
+    /// Adds blocks below the window that it has room for again.
+    async fn fill_below(&mut self) -> Result<(), SourceError> {
+        loop {
+            let held = self.window.held();
+            let below = held.and_then(|held| self.reader.lock().verifier.below(&held));
+            let Some(block) = below else {
+                return Ok(());
+            };
+            match self.window.extend_to_oldest(block).await {
+                Ok(()) => {}
+                Err(ChangeError::Gone(error)) => return Err(error),
+                // The window begins with another block by now.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}

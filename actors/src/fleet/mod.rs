@@ -1,0 +1,36 @@
+//! Processes that serve one chain and share one ingest, over a store.
+//!
+//! `nearhead_fleet` decides; this module acts. A process that leads follows its nodes and appends
+//! each change of the head. All others read these entries, verify each block as if a node had
+//! stated it, and apply them. Who leads is not configured: a process with nodes asks for the lease.
+//!
+//! | file | what it is responsible for |
+//! |---|---|
+//! | [`FleetSource`] | puts the parts together |
+//! | `member` | one process: what it asks, and what it does with the answers |
+//! | `node_follower` | its nodes, which are followed while it leads |
+//! | `publisher` | what a leader appends |
+//! | `entry_bytes` | blocks as entries have them |
+//! | `entry_verifier` | blocks of entries, verified |
+//! | `window_update` | changes the window to the chain of an entry |
+//! | `status` | what a process reports of itself |
+//! | `event_log` | log lines that others may cause |
+//! | `store` | the store: its calls, and how they fail |
+
+mod entry_bytes;
+mod entry_verifier;
+mod event_log;
+mod member;
+mod node_follower;
+mod publisher;
+mod source;
+mod status;
+pub mod store;
+mod window_update;
+
+#[cfg(test)]
+mod tests;
+
+pub use node_follower::HeadCheck;
+pub use source::{FleetConfig, FleetSource};
+pub use status::{FleetFacts, FleetStatus, LOST_REASONS, Role, lost_label};

@@ -1,0 +1,153 @@
+//! Source `node` in a fleet: follows the leader's entries, or its nodes while it leads.
+
+use std::{fmt, sync::Arc};
+
+use nearhead_chain::network::ServedChain;
+use nearhead_fleet::fleet_key::FleetKey;
+
+use super::{
+    member::{Member, Parts},
+    node_follower::NodeFollower,
+    status::FleetStatus,
+    store::{FleetStore, StoreOptions},
+};
+use crate::{
+    source::{Source, SourceError, SourceLink},
+    upstream::{
+        FollowedChain, Forwarder, Standing, StateSource, TrackerWindow, UpstreamConfig,
+        UpstreamParts, UpstreamSource, stop_of,
+    },
+};
+
+/// The configuration of a process of a fleet.
+#[derive(Clone)]
+pub struct FleetConfig {
+    /// Its nodes, if it has any, and the chain.
+    pub nodes: UpstreamConfig,
+    /// The store.
+    pub store: StoreOptions,
+    /// The secret that all processes of the fleet have, and the store has not.
+    pub secret: Box<[u8]>,
+}
+
+impl fmt::Debug for FleetConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FleetConfig")
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One process of a fleet.
+pub struct FleetSource {
+    nodes: UpstreamSource,
+    store: StoreOptions,
+    key: FleetKey,
+    status: FleetStatus,
+}
+
+impl FleetSource {
+    /// Prepares the process; nothing is asked yet, neither of the store nor of nodes.
+    ///
+    /// # Errors
+    /// The chain is not pinned, the secret is too short, or as [`UpstreamSource::connect`].
+    pub fn connect(config: FleetConfig, link: &SourceLink) -> Result<Self, SourceError> {
+        let FleetConfig {
+            nodes,
+            store,
+            secret,
+        } = config;
+        let nodes = UpstreamSource::pinned(nodes, link)?;
+        let name = name(nodes.chain(), &store.prefix);
+        let key = FleetKey::new(&secret, name.as_bytes())
+            .map_err(|error| SourceError::FleetKey(error.to_string()))?;
+        Ok(Self {
+            nodes,
+            store,
+            key,
+            status: FleetStatus::default(),
+        })
+    }
+
+    /// The chain that is served.
+    #[must_use]
+    pub const fn chain(&self) -> &FollowedChain {
+        self.nodes.chain()
+    }
+
+    /// The source of state that is not resident.
+    #[must_use]
+    pub const fn state(&self) -> &StateSource {
+        self.nodes.state()
+    }
+
+    /// Passes calls of clients to the nodes, if that was asked for.
+    #[must_use]
+    pub const fn forwarder(&self) -> Option<&Forwarder> {
+        self.nodes.forwarder()
+    }
+
+    /// The standing of the nodes.
+    #[must_use]
+    pub const fn standing(&self) -> &Arc<Standing> {
+        self.nodes.standing()
+    }
+
+    /// What the process is, and what happens to it.
+    #[must_use]
+    pub const fn status(&self) -> &FleetStatus {
+        &self.status
+    }
+}
+
+/// What the fleet of this prefix serves: what one of another chain has sealed is refused.
+fn name(chain: &FollowedChain, prefix: &str) -> String {
+    let genesis = chain.genesis.unwrap_or_default();
+    format!("{} {genesis} {prefix}", chain.chain_id)
+}
+
+impl Source for FleetSource {
+    /// Serves until the source is stopped. It fails as [`UpstreamSource`] does; a store that does
+    /// not answer is no failure.
+    fn run(self, link: SourceLink) -> Result<(), SourceError> {
+        let Self {
+            nodes,
+            store,
+            key,
+            status,
+        } = self;
+        let standing = Arc::clone(nodes.standing());
+        let UpstreamParts {
+            runtime,
+            following,
+            served,
+            rules,
+            verifier,
+            writer,
+        } = nodes.into_parts();
+        let ServedChain { id: chain_id, .. } = served;
+        let ended = stop_of(&runtime, &link);
+        let window = TrackerWindow::new(link.clone(), served, rules);
+        let nodes = NodeFollower::new(following, link.clone(), window.share(), chain_id);
+        let outcome = runtime.block_on(async {
+            let store = FleetStore::open(store)
+                .map_err(|error| SourceError::FleetStore(error.to_string()))?;
+            let parts = Parts {
+                store,
+                key,
+                link,
+                window,
+                nodes,
+                standing,
+                status,
+                verifier,
+            };
+            Member::new(parts).run(ended).await
+        });
+        // Writes what the window has now.
+        drop(writer);
+        // Do not wait for the thread that waits for the stop signal.
+        runtime.shutdown_background();
+        outcome
+    }
+}

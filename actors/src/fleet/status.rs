@@ -1,0 +1,107 @@
+//! What a process of a fleet reports of itself, for metrics and for the readiness probe.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nearhead_fleet::{lease::LostReason, replica::Counters};
+use parking_lot::Mutex;
+
+use super::node_follower::HeadCheck;
+
+/// Where the head of a process comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// From the entries of the leader.
+    #[default]
+    Replica,
+    /// From its own nodes, and it appends each change.
+    Leader,
+    /// From its own nodes, because entries are missing for some time.
+    OwnNodes,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Replica, Self::Leader, Self::OwnNodes];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::Leader => "leader",
+            Self::OwnNodes => "own_nodes",
+        }
+    }
+}
+
+/// Reasons for which a process no longer leads.
+pub const LOST_REASONS: [LostReason; 4] = [
+    LostReason::Expired,
+    LostReason::Fenced,
+    LostReason::Store,
+    LostReason::Released,
+];
+
+/// The name of such a reason in metrics.
+#[must_use]
+pub const fn lost_label(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Expired => "expired",
+        LostReason::Fenced => "fenced",
+        LostReason::Store => "store",
+        LostReason::Released => "released",
+    }
+}
+
+/// What a process of a fleet is, and what has happened to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetFacts {
+    /// Where its head comes from.
+    pub role: Role,
+    /// The newest epoch that it has met.
+    pub epoch: u64,
+    /// How often it began to lead.
+    pub leads: u64,
+    /// How often it ceased to, by [`LOST_REASONS`].
+    pub lost: [u64; LOST_REASONS.len()],
+    /// What came of the entries that it read.
+    pub counters: Counters,
+    /// Entries that it has received and not applied.
+    pub lag_entries: u64,
+    /// Calls to the store that failed.
+    pub store_failures: u64,
+    /// What nodes that are not followed said of the head, by [`HeadCheck::ALL`].
+    pub head_checks: [u64; HeadCheck::ALL.len()],
+    /// The version of entries that this program cannot read.
+    pub unknown_version: Option<u8>,
+    /// Since when it lacks entries that the store has or may have; `None` if it has all.
+    pub(super) lags_since: Option<Instant>,
+}
+
+impl FleetFacts {
+    /// For how long it has lacked entries, or has not heard from the store.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        self.lags_since.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+}
+
+/// The facts of one process; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct FleetStatus(Arc<Mutex<FleetFacts>>);
+
+impl FleetStatus {
+    /// The facts now.
+    #[must_use]
+    pub fn facts(&self) -> FleetFacts {
+        *self.0.lock()
+    }
+
+    /// Changes the facts.
+    pub(super) fn change(&self, change: impl FnOnce(&mut FleetFacts)) {
+        change(&mut self.0.lock());
+    }
+}

@@ -1,0 +1,154 @@
+//! Changes the window to the chain of an entry.
+
+use std::{collections::HashMap, sync::Arc};
+
+use alloy_primitives::B256;
+use nearhead_chain::{
+    block::Block,
+    remote::StatedHeader,
+    window::{Snapshot, WINDOW_BLOCKS},
+};
+use nearhead_fleet::{block_id::BlockId, chain::HeldChain, entry::Settled};
+
+use crate::{
+    messages::{AdvanceHead, SettleHead},
+    source::SourceError,
+    upstream::{BlockBelow, ChangeError, FirstBlock, HeldWindow, TrackerWindow},
+};
+
+/// Number and hash of a block.
+pub(super) fn id_of(block: &Block) -> BlockId {
+    BlockId {
+        number: block.number(),
+        hash: block.hash,
+    }
+}
+
+/// The canonical blocks of a window, by number and hash.
+pub(super) fn chain_of(held: Option<&Snapshot>) -> HeldChain {
+    let mut chain = HeldChain::new(WINDOW_BLOCKS);
+    let blocks = held.map_or(&[][..], |held| held.canonical());
+    for block in blocks {
+        // The numbers of a window's blocks have no gap.
+        let pushed = chain.push(id_of(block));
+        debug_assert_eq!(pushed, Ok(()));
+    }
+    chain
+}
+
+/// The settled blocks of a window, in the order that replicas accept: what is finalized is safe.
+pub(super) fn settled_of(held: &Snapshot) -> Settled {
+    let head = held.head().number();
+    let number = |at: Option<(u64, B256)>| at.map(|(number, _)| number.min(head));
+    let (safe, finalized) = (number(held.safe()), number(held.finalized()));
+    Settled {
+        safe: safe.max(finalized),
+        finalized,
+    }
+}
+
+/// The chain of an entry, with the blocks that were made of it.
+pub(super) struct WindowUpdate {
+    target: HeldChain,
+    blocks: HashMap<B256, Arc<Block>>,
+    settled: Settled,
+}
+
+impl WindowUpdate {
+    pub(super) fn new(target: HeldChain, verified: Vec<Vec<Arc<Block>>>, settled: Settled) -> Self {
+        let blocks = verified.into_iter().flatten();
+        Self {
+            target,
+            blocks: blocks.map(|block| (block.hash, block)).collect(),
+            settled,
+        }
+    }
+
+    /// Changes the window, from what it has now: it may have moved since the entry was read. A
+    /// window that is ahead on the same chain stays as it is. Returns whether the head has changed.
+    ///
+    /// # Errors
+    /// The window is as it was, or begins at the new head, and lacks what is below.
+    pub(super) async fn apply(
+        &self,
+        window: &mut TrackerWindow,
+    ) -> Result<bool, ChangeError<SourceError>> {
+        let held = window.held();
+        let path = chain_of(held.as_deref()).path_to(&self.target);
+        let is_behind = path.applied.is_empty() && !path.reverted.is_empty();
+        let is_changed = !is_behind && !path.applied.is_empty();
+        match path.ancestor {
+            Some(_) if is_changed => {
+                let change = AdvanceHead {
+                    reverted: path.reverted.len(),
+                    applied: self.find(&path.applied, held.as_deref()),
+                    safe: None,
+                    finalized: None,
+                };
+                window.advance(change).await?;
+            }
+            None if is_changed => self.begin(window, held.as_deref()).await?,
+            _ => {}
+        }
+        self.settle(window).await.map_err(ChangeError::Gone)?;
+        Ok(is_changed)
+    }
+
+    /// Those of these blocks that there are; the window refuses a gap.
+    fn find(&self, ids: &[BlockId], held: Option<&Snapshot>) -> Vec<Arc<Block>> {
+        let find = |id: &BlockId| {
+            let held = || held?.by_hash(&id.hash);
+            self.blocks.get(&id.hash).or_else(held).cloned()
+        };
+        ids.iter().filter_map(find).collect()
+    }
+
+    /// Begins the window at the new head, and adds the blocks below it, the newest first: the head
+    /// never goes back.
+    async fn begin(
+        &self,
+        window: &mut TrackerWindow,
+        held: Option<&Snapshot>,
+    ) -> Result<(), ChangeError<SourceError>> {
+        let ids: Vec<BlockId> = self.target.ids().collect();
+        let mut blocks = self.find(&ids, held);
+        let Some(head) = blocks.pop() else {
+            return Ok(());
+        };
+        let parent = blocks.last().map(|parent| StatedHeader::from(&**parent));
+        let first = FirstBlock {
+            block: head,
+            parent: parent.map(Box::new),
+        };
+        window.reset(first).await?;
+        while let Some(block) = blocks.pop() {
+            match blocks.last().cloned() {
+                Some(parent) => {
+                    let parent = Some(parent);
+                    window.extend_below(BlockBelow { block, parent }).await?;
+                }
+                None => window.extend_to_oldest(block).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, window: &mut TrackerWindow) -> Result<(), SourceError> {
+        let Some(held) = window.held() else {
+            return Ok(());
+        };
+        let canonical = |number: u64| {
+            let block = held.range(number, number).first()?;
+            Some((block.number(), block.hash))
+        };
+        let now = SettleHead {
+            safe: self.settled.safe.and_then(canonical),
+            finalized: self.settled.finalized.and_then(canonical),
+        };
+        let is_new = |named: Option<_>, before| named.is_some() && named != before;
+        if is_new(now.safe, held.safe()) || is_new(now.finalized, held.finalized()) {
+            window.settle(now).await?;
+        }
+        Ok(())
+    }
+}

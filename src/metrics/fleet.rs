@@ -1,0 +1,123 @@
+//! Metrics of a process in its fleet.
+
+use nearhead_actors::fleet::{FleetFacts, HeadCheck, LOST_REASONS, Role, lost_label};
+use nearhead_fleet::replica::{RefillReason, RefusalReason};
+use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
+
+use super::exporter::{Exporter, gauge, raise};
+
+/// The series of a process in its fleet. They have no values without `--fleet`.
+#[derive(Clone, Debug)]
+pub(super) struct FleetMetrics {
+    /// `nearhead_fleet_role{role}`.
+    role: IntGaugeVec,
+    /// `nearhead_fleet_epoch`.
+    epoch: IntGaugeVec,
+    /// `nearhead_fleet_lag_entries`.
+    lag_entries: IntGaugeVec,
+    /// `nearhead_fleet_lag_seconds`.
+    lag_seconds: GaugeVec,
+    /// `nearhead_fleet_lease_changes_total{change}`.
+    lease_changes: IntCounterVec,
+    /// `nearhead_fleet_entries_applied_total`.
+    applied: IntCounterVec,
+    /// `nearhead_fleet_entries_refused_total{reason}`.
+    refused: IntCounterVec,
+    /// `nearhead_fleet_refills_total{reason}`.
+    refills: IntCounterVec,
+    /// `nearhead_fleet_store_failures_total`.
+    store_failures: IntCounterVec,
+    /// `nearhead_fleet_head_checks_total{answer}`.
+    head_checks: IntCounterVec,
+}
+
+impl FleetMetrics {
+    pub(super) fn new(exporter: &Exporter) -> Result<Self, Error> {
+        Ok(Self {
+            role: exporter.gauges(
+                "nearhead_fleet_role",
+                "With --fleet, 1 for where the head comes from, 0 for the others: leader (own nodes, and each change is appended), replica (entries of the leader), own_nodes (own nodes, because entries are missing)",
+                &["role"],
+            )?,
+            epoch: exporter.gauges(
+                "nearhead_fleet_epoch",
+                "With --fleet, the newest epoch that this process has met",
+                &[],
+            )?,
+            lag_entries: exporter.gauges(
+                "nearhead_fleet_lag_entries",
+                "With --fleet, entries that were received and are not applied",
+                &[],
+            )?,
+            lag_seconds: exporter.float_gauges(
+                "nearhead_fleet_lag_seconds",
+                "With --fleet, seconds for which entries have been received and not applied, or the store has not answered; 0 for a leader",
+                &[],
+            )?,
+            lease_changes: exporter.counters(
+                "nearhead_fleet_lease_changes_total",
+                "With --fleet, how often this process began to lead (acquired), or ceased to: expired (the store did not answer in time, or the process was paused), fenced (another process leads), store (it has lost entries), released (at the end, or without nodes)",
+                &["change"],
+            )?,
+            applied: exporter.counters(
+                "nearhead_fleet_entries_applied_total",
+                "With --fleet, entries that were applied; a snapshot is one",
+                &[],
+            )?,
+            refused: exporter.counters(
+                "nearhead_fleet_entries_refused_total",
+                "With --fleet, entries that were refused: mac (not of this fleet), malformed, version (unknown), epoch (one that is over), misplaced, broken (does not continue the chain), false (a block is not what the entry says), too_large",
+                &["reason"],
+            )?,
+            refills: exporter.counters(
+                "nearhead_fleet_refills_total",
+                "With --fleet, how often a snapshot was looked for: start, gap (entries are missing), refused (an entry was), forked (the store has lost entries), led (until then), not_applied (the window did not take an entry)",
+                &["reason"],
+            )?,
+            store_failures: exporter.counters(
+                "nearhead_fleet_store_failures_total",
+                "With --fleet, calls to the store that failed",
+                &[],
+            )?,
+            head_checks: exporter.counters(
+                "nearhead_fleet_head_checks_total",
+                "With --fleet, answers of nodes that are not followed to what they have in the head's place: same, other (another block), unknown (none)",
+                &["answer"],
+            )?,
+        })
+    }
+
+    /// Copies what the process says of itself.
+    pub(super) fn copy(&self, facts: &FleetFacts) {
+        for role in Role::ALL {
+            let gauge = self.role.with_label_values(&[role.label()]);
+            gauge.set(i64::from(role == facts.role));
+        }
+        let none: [&str; 0] = [];
+        self.epoch.with_label_values(&none).set(gauge(facts.epoch));
+        let lag_entries = self.lag_entries.with_label_values(&none);
+        lag_entries.set(gauge(facts.lag_entries));
+        let lag_seconds = self.lag_seconds.with_label_values(&none);
+        lag_seconds.set(facts.lag().as_secs_f64());
+        let lost = LOST_REASONS.map(lost_label).into_iter().zip(facts.lost);
+        for (change, total) in [("acquired", facts.leads)].into_iter().chain(lost) {
+            raise(&self.lease_changes.with_label_values(&[change]), total);
+        }
+        let counters = &facts.counters;
+        raise(&self.applied.with_label_values(&none), counters.applied());
+        for reason in RefusalReason::ALL {
+            let refused = self.refused.with_label_values(&[reason.label()]);
+            raise(&refused, counters.refused(reason));
+        }
+        for reason in RefillReason::ALL {
+            let refills = self.refills.with_label_values(&[reason.label()]);
+            raise(&refills, counters.refills(reason));
+        }
+        let failures = self.store_failures.with_label_values(&none);
+        raise(&failures, facts.store_failures);
+        for (check, total) in HeadCheck::ALL.into_iter().zip(facts.head_checks) {
+            let checks = self.head_checks.with_label_values(&[check.label()]);
+            raise(&checks, total);
+        }
+    }
+}
