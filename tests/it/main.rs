@@ -6,6 +6,7 @@
 //! | `geth` | a real geth over the same chain |
 //! | `upstreams` | real upstreams, and a proxy that alters their answers, for `node` |
 //! | `node` | following real upstreams: heads, reorgs, failures, lies, state |
+//! | `fleet` | fleets of real processes over a real Redis |
 //! | `proofs` | every proof, verified by alloy_trie against the header |
 //! | `window` | tags, numbers and hashes at the edges of the 128 blocks |
 //! | `reorg_sim` | thousands of applies and reverts against a naive model |
@@ -67,6 +68,8 @@ mod dashboard;
 mod deploy;
 #[cfg(feature = "all-tests")]
 mod errors;
+#[cfg(feature = "all-tests")]
+mod fleet;
 mod fuzz_replay;
 #[cfg(feature = "all-tests")]
 mod geth;

@@ -337,7 +337,7 @@ impl Server {
     }
 
     /// A process that prints the URL that it listens on.
-    fn greeting(process: Process) -> Self {
+    pub(crate) fn greeting(process: Process) -> Self {
         // The last line of the greeting.
         let greeting = process.output.wait_for("the greeting", |text| {
             Some(text.split_once("\ntry ")?.0.to_owned())

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A connection to nearhead, one to an upstream, and the differences between their answers.
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     pair: Pair,
     /// Calls to send in the next batch.
     queued: Vec<QueuedCall>,
@@ -49,15 +49,15 @@ struct Differences {
 
 /// The differences that a comparison must find, and no others.
 #[derive(Clone, Copy)]
-pub(super) struct ExpectedDifferences<'a> {
-    pub(super) ours: &'a [&'a str],
-    pub(super) theirs: &'a [&'a str],
+pub(crate) struct ExpectedDifferences<'a> {
+    pub(crate) ours: &'a [&'a str],
+    pub(crate) theirs: &'a [&'a str],
     /// Whether the upstream states a wrong block size.
-    pub(super) size: bool,
+    pub(crate) size: bool,
 }
 
 /// geth has every member but the total difficulty, which it dropped with the merge.
-pub(super) const GETH: ExpectedDifferences<'_> = ExpectedDifferences {
+pub(crate) const GETH: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &["block.totalDifficulty"],
     theirs: &[],
     size: false,
@@ -65,28 +65,28 @@ pub(super) const GETH: ExpectedDifferences<'_> = ExpectedDifferences {
 
 /// anvil adds the block's time and the price of blobs to every receipt; its block size is one byte
 /// short: that of the empty list of withdrawals.
-pub(super) const ANVIL: ExpectedDifferences<'_> = ExpectedDifferences {
+pub(crate) const ANVIL: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &[],
     theirs: &["receipt.blobGasPrice", "receipt.blockTimestamp"],
     size: true,
 };
 
 /// anvil's blocks without transactions, and so without receipts.
-pub(super) const ANVIL_EMPTY: ExpectedDifferences<'_> = ExpectedDifferences {
+pub(crate) const ANVIL_EMPTY: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &[],
     theirs: &[],
     size: true,
 };
 
 /// An ommer's total difficulty is null.
-pub(super) const GETH_OMMERS: ExpectedDifferences<'_> = ExpectedDifferences {
+pub(crate) const GETH_OMMERS: ExpectedDifferences<'_> = ExpectedDifferences {
     ours: &["block.totalDifficulty", "ommer.totalDifficulty"],
     theirs: &[],
     size: false,
 };
 
 impl Comparison {
-    pub(super) fn between(server: &Server, upstream: SocketAddr) -> Self {
+    pub(crate) fn between(server: &Server, upstream: SocketAddr) -> Self {
         Self {
             pair: Pair {
                 ours: server.connect(),
@@ -99,7 +99,7 @@ impl Comparison {
     }
 
     /// Compares everything about these blocks.
-    pub(super) fn blocks(&mut self, numbers: RangeInclusive<u64>) {
+    pub(crate) fn blocks(&mut self, numbers: RangeInclusive<u64>) {
         let range =
             json!([{"fromBlock": quantity(*numbers.start()), "toBlock": quantity(*numbers.end())}]);
         numbers.for_each(|number| _ = self.block(number));
@@ -108,7 +108,7 @@ impl Comparison {
 
     /// Compares a block, its receipts and transactions by every method that finds them; returns the
     /// block.
-    pub(super) fn block(&mut self, number: u64) -> Value {
+    pub(crate) fn block(&mut self, number: u64) -> Value {
         let number = quantity(number);
         let block = self.compare("block", "eth_getBlockByNumber", json!([number, true]));
         let hash = &block["hash"];
@@ -152,7 +152,7 @@ impl Comparison {
     }
 
     /// Queues a proof, which is compared with the upstream's and verified against the state root.
-    pub(super) fn queue_proof(&mut self, params: Value, state_root: B256) {
+    pub(crate) fn queue_proof(&mut self, params: Value, state_root: B256) {
         self.queued.push(QueuedCall {
             method: "eth_getProof".to_owned(),
             params,
@@ -161,7 +161,7 @@ impl Comparison {
     }
 
     /// Queues a call to both, which [`Self::flush`] sends.
-    pub(super) fn queue(&mut self, kind: &'static str, method: &str, params: Value) {
+    pub(crate) fn queue(&mut self, kind: &'static str, method: &str, params: Value) {
         self.queued.push(QueuedCall {
             method: method.to_owned(),
             params,
@@ -170,7 +170,7 @@ impl Comparison {
     }
 
     /// Sends the queued calls in batches and compares the answers.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.flush_by(BATCH_CALLS_MAX);
     }
 
@@ -204,7 +204,7 @@ impl Comparison {
 
     /// Sends the same call to both, and checks that both refuse it for the same reason. The text
     /// about an argument's form or number may differ.
-    pub(super) fn refusal(&mut self, method: &str, params: Value) {
+    pub(crate) fn refusal(&mut self, method: &str, params: Value) {
         let answers = self.pair.call(method, &params);
         let [ours, theirs] = answers.map(|mut answer| {
             let error = answer["error"].take();
@@ -222,7 +222,7 @@ impl Comparison {
     }
 
     /// Compares the methods whose parameters name no block.
-    pub(super) fn chain(&mut self) {
+    pub(crate) fn chain(&mut self) {
         for method in [
             "eth_chainId",
             "net_version",
@@ -237,7 +237,7 @@ impl Comparison {
     }
 
     /// Sends the same call to both and compares; returns the upstream's answer.
-    pub(super) fn compare(&mut self, kind: &'static str, method: &str, params: Value) -> Value {
+    pub(crate) fn compare(&mut self, kind: &'static str, method: &str, params: Value) -> Value {
         let answers = self.pair.call(method, &params);
         let call = QueuedCall {
             method: method.to_owned(),
@@ -252,7 +252,7 @@ impl Comparison {
     /// Asserts that the differences are these and no others; returns the number of answers
     /// compared.
     #[track_caller]
-    pub(super) fn finish(self, expected: ExpectedDifferences<'_>) -> usize {
+    pub(crate) fn finish(self, expected: ExpectedDifferences<'_>) -> usize {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let expected = Differences {
             ours: set(expected.ours),

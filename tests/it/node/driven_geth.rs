@@ -16,20 +16,20 @@ use crate::{
 };
 
 /// A geth and the engine API that drives it.
-pub(super) struct DrivenGeth {
-    pub(super) geth: Geth,
+pub(crate) struct DrivenGeth {
+    pub(crate) geth: Geth,
     engine: Engine,
 }
 
 impl DrivenGeth {
     /// A geth at the genesis of these branches, which has received all blocks of the trunk. None of
     /// them is its head.
-    pub(super) fn of(name: &str, chain: &Branches) -> Self {
+    pub(crate) fn of(name: &str, chain: &Branches) -> Self {
         Self::at(name, &chain.genesis, &chain.trunk)
     }
 
     /// The same for a chain without branches.
-    pub(super) fn at(name: &str, genesis: &Path, payloads: &[Payload]) -> Self {
+    pub(crate) fn at(name: &str, genesis: &Path, payloads: &[Payload]) -> Self {
         let geth = Geth::at_genesis(&scratch(name), genesis);
         let mut engine = Engine::of(&geth);
         engine.send_blocks(payloads);
@@ -37,7 +37,7 @@ impl DrivenGeth {
     }
 
     /// Terminates the process, or kills it by dropping it; returns the folder of its chain.
-    pub(super) fn end(self, kill: bool) -> PathBuf {
+    pub(crate) fn end(self, kill: bool) -> PathBuf {
         let Geth {
             folder, process, ..
         } = self.geth;
@@ -49,40 +49,40 @@ impl DrivenGeth {
     }
 
     /// Starts another process over the chain that an ended one left.
-    pub(super) fn restart(folder: &Path) -> Self {
+    pub(crate) fn restart(folder: &Path) -> Self {
         let geth = Geth::serve(folder);
         let engine = Engine::of(&geth);
         Self { geth, engine }
     }
 
     /// Sets the head back to an older block, which the engine API cannot do.
-    pub(super) fn set_back(&mut self, number: u64) {
+    pub(crate) fn set_back(&mut self, number: u64) {
         let params = json!([format!("{number:#x}")]);
         let answer = self.connect().call("debug_setHead", &params);
         check("debug_setHead", &answer["result"], &Value::Null);
         check("set back", &head(&mut self.connect()).0, &number);
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.geth.address
     }
 
-    pub(super) fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         self.geth.connect()
     }
 
     /// Sends blocks without making any of them the head.
-    pub(super) fn send_blocks(&mut self, payloads: &[Payload]) {
+    pub(crate) fn send_blocks(&mut self, payloads: &[Payload]) {
         self.engine.send_blocks(payloads);
     }
 
     /// Makes a block the head, with no safe or finalized block; returns its number and hash.
-    pub(super) fn go_to(&mut self, payload: &Payload) -> (u64, B256) {
+    pub(crate) fn go_to(&mut self, payload: &Payload) -> (u64, B256) {
         self.settle(payload, B256::ZERO, B256::ZERO)
     }
 
     /// Makes a block the head, with these safe and finalized blocks.
-    pub(super) fn settle(&mut self, payload: &Payload, safe: B256, finalized: B256) -> (u64, B256) {
+    pub(crate) fn settle(&mut self, payload: &Payload, safe: B256, finalized: B256) -> (u64, B256) {
         self.engine.set_forkchoice(Forkchoice {
             head: payload.hash,
             safe,
@@ -93,12 +93,12 @@ impl DrivenGeth {
 }
 
 /// Genesis and blocks of a dev chain with this seed: every type of transaction, a block a second.
-pub(super) fn chain(name: &str, seed: u64, blocks: u64) -> (PathBuf, Vec<Payload>) {
+pub(crate) fn chain(name: &str, seed: u64, blocks: u64) -> (PathBuf, Vec<Payload>) {
     chain_like(name, seed, blocks, "small")
 }
 
 /// The same as [`chain`], with another profile.
-pub(super) fn chain_like(
+pub(crate) fn chain_like(
     name: &str,
     seed: u64,
     blocks: u64,

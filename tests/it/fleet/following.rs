@@ -1,0 +1,136 @@
+//! Replicas answer as geth does, after each change of the head.
+
+use std::fs;
+
+use alloy_primitives::{B256, hex};
+use hmac::{Hmac, Mac as _};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::stage::{SECRET, Stage, leads, wait_heads};
+use crate::{
+    harness::{Server, check, installed, quantity, wait_until},
+    node::comparison::{Comparison, GETH},
+};
+
+/// Answers of a replica about every block of its window are those of geth.
+fn check_answers(replica: &Server, stage: &Stage) {
+    let (number, _) = stage.head();
+    let mut comparison = Comparison::between(replica, stage.geth.address());
+    comparison.blocks(number - 126..=number);
+    comparison.chain();
+    comparison.finish(GETH);
+}
+
+#[test]
+fn what_the_leader_has_is_readable_at_replicas() {
+    let mut stage = Stage::new("fleet-following", 31, [140, 5]);
+    let first = stage.go_to(135);
+    let leader = stage.join(Some(stage.geth.address()));
+    assert!(leads(&leader));
+    let replica = stage.join(None);
+    wait_heads(&[&leader, &replica], first);
+    for number in 136..=140 {
+        let head = stage.go_to(number);
+        wait_heads(&[&leader, &replica], head);
+    }
+    check_answers(&replica, &stage);
+
+    // One starts while the chain goes back and forth between two branches.
+    let late = stage.start(None);
+    for _ in 0..6 {
+        let branch = stage.go_to_branch();
+        wait_heads(&[&leader], branch);
+        let trunk = stage.go_to(140);
+        wait_heads(&[&leader], trunk);
+    }
+    let head = stage.go_to_branch();
+    let late = Server::greeting(late);
+    wait_heads(&[&leader, &replica, &late], head);
+    check_answers(&late, &stage);
+
+    // Without nodes there is no state: it says so, as if its nodes were away.
+    let address = json!(format!("0x{}", "11".repeat(20)));
+    for (method, params) in [
+        ("eth_getBalance", json!([address, "latest"])),
+        ("eth_getStorageAt", json!([address, "0x0", "latest"])),
+        ("eth_getProof", json!([address, [], "latest"])),
+        ("eth_call", json!([{"to": address}, "latest"])),
+    ] {
+        let answer = replica.connect().call(method, &params);
+        let message = "state not available from the configured nodes";
+        let expected = json!({"code": -32000, "message": message});
+        check(method, &answer["error"], &expected);
+    }
+
+    // It exports what the documentation lists.
+    let page = fs::read_to_string(installed("docs/metrics.md")).unwrap();
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `nearhead_fleet_"));
+    let names = rows.map(|row| format!("nearhead_fleet_{}", row.split('`').next().unwrap()));
+    let metrics = replica.get_admin("/metrics");
+    let mut count = 0;
+    for name in names {
+        let is_exported = metrics.text().lines().any(|line| line.starts_with(&name));
+        assert!(is_exported, "{name} is not exported");
+        count += 1;
+    }
+    assert_eq!(count, 10);
+
+    // An entry of a version to come, which has the fleet's MAC.
+    let ready = replica.get_admin("/ready");
+    let facts = ready.text();
+    assert!(
+        facts.contains(r#""fleet":{"role":"replica","epoch":1}"#),
+        "{facts}"
+    );
+    let entries = stage.key("entries");
+    let add = |id: &str, bytes: &[u8]| {
+        let words = [b"XADD", entries.as_bytes(), id.as_bytes(), b"e", bytes];
+        check("added", &stage.redis.call(&words), &id.to_owned());
+    };
+    let newest = stage.redis.call(&[
+        b"EVAL",
+        b"return redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1]",
+        b"1",
+        entries.as_bytes(),
+    ]);
+    let (epoch, sequence) = newest.split_once('-').unwrap();
+    let next = format!("{epoch}-{}", sequence.parse::<u64>().unwrap() + 1);
+    add(&next, &sealed(&stage, b"\x02what no program knows yet"));
+    let reason = "version 2 of entries";
+    wait_until("not ready", || {
+        let ready = replica.get_admin("/ready");
+        ready.status == 503 && ready.text().contains(reason)
+    });
+    wait_heads(&[&replica], head);
+    // The leader cannot append there, and begins an epoch that the replica knows.
+    let head = stage.go_to(140);
+    wait_heads(&[&leader, &replica, &late], head);
+    wait_until("ready", || replica.get("/ready").status == 200);
+}
+
+/// These bytes with the MAC of an entry of this fleet.
+fn sealed(stage: &Stage, content: &[u8]) -> Vec<u8> {
+    let genesis: B256 = {
+        let params = json!(["0x0", false]);
+        let block = stage.geth.connect().result("eth_getBlockByNumber", &params);
+        block["hash"].as_str().unwrap().parse().unwrap()
+    };
+    let chain_id = stage.geth.connect().result("eth_chainId", &json!([]));
+    let chain_id = quantity(&chain_id);
+    let mac = |key: &[u8], text: &[u8]| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+        mac.update(text);
+        mac.finalize().into_bytes().to_vec()
+    };
+    let secret = hex::decode(SECRET).unwrap();
+    let name = format!(
+        "nearhead fleet entries\0{chain_id} {genesis} {}",
+        stage.name
+    );
+    let key = mac(&secret, name.as_bytes());
+    let digest = Sha256::digest(content);
+    [content, &mac(&key, &digest)].concat()
+}

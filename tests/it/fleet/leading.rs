@@ -1,0 +1,96 @@
+//! Who leads: after a leader that is killed, paused or ended comes another one, and no entry of
+//! an earlier epoch counts.
+
+use super::stage::{Stage, leads, wait_heads};
+use crate::{
+    harness::{Server, wait_until},
+    node::comparison::{Comparison, GETH},
+};
+
+/// The epoch that a process has met.
+fn epoch(server: &Server) -> u64 {
+    server.metric("nearhead_fleet_epoch") as u64
+}
+
+/// The process that leads, and the others.
+fn leader_of(mut servers: Vec<Server>) -> (Server, Vec<Server>) {
+    let find = |servers: &[Server]| servers.iter().position(leads);
+    wait_until("one process leads", || find(&servers).is_some());
+    let leader = servers.swap_remove(find(&servers).unwrap());
+    assert!(!servers.iter().any(leads), "two processes lead");
+    (leader, servers)
+}
+
+/// How often nodes were asked for what only a process that follows them asks for.
+fn followed(proxy: &crate::upstreams::proxy::Proxy) -> usize {
+    [
+        "eth_getBlockByHash",
+        "eth_getBlockByNumber",
+        "eth_getBlockReceipts",
+    ]
+    .map(|method| proxy.calls(method))
+    .iter()
+    .sum()
+}
+
+/// Leader killed, paused and woken, ended: each time another process with nodes goes on from what
+/// it holds, and replicas without nodes follow.
+#[test]
+fn another_process_leads_when_the_leader_is_gone() {
+    let mut stage = Stage::new("fleet-leading", 37, [150, 4]);
+    let first = stage.go_to(130);
+    let proxies = [(); 3].map(|()| stage.proxy());
+    let leader = stage.join(Some(proxies[0].address));
+    assert!(leads(&leader));
+    let others = [1, 2].map(|at| stage.join(Some(proxies[at].address)));
+    let replica = stage.join(None);
+    wait_heads(&[&others[0], &others[1], &replica], first);
+    let head = stage.go_to(131);
+    wait_heads(&[&leader, &others[0], &others[1], &replica], head);
+    // Processes that do not lead leave their nodes alone: the window came from the leader, and a
+    // question for one hash every five seconds is all.
+    for proxy in &proxies[1..] {
+        let blocks = proxy.calls("eth_getBlockByHash") + proxy.calls("eth_getBlockReceipts");
+        assert_eq!(blocks, 0, "a node was asked for blocks");
+        assert!(followed(proxy) <= 10, "{} calls", followed(proxy));
+    }
+
+    // Killed.
+    let before = epoch(&replica);
+    drop(leader);
+    let (leader, mut others) = leader_of(others.into());
+    let head = stage.go_to(132);
+    wait_heads(&[&leader, &others[0], &replica], head);
+    assert!(epoch(&replica) > before);
+
+    // Paused for longer than the lease, and woken.
+    let before = epoch(&replica);
+    leader.process.freeze();
+    let (next, none) = leader_of(others);
+    assert!(none.is_empty());
+    let head = stage.go_to(133);
+    wait_heads(&[&next, &replica], head);
+    let now = epoch(&replica);
+    assert!(now > before);
+    leader.process.thaw();
+    wait_until("the old leader follows", || !leads(&leader));
+    let head = stage.go_to(134);
+    wait_heads(&[&next, &replica, &leader], head);
+    assert_eq!([epoch(&replica), epoch(&next), epoch(&leader)], [now; 3]);
+    let series = "nearhead_fleet_lease_changes_total{change=\"expired\"}";
+    assert_eq!(leader.metric(series), 1.0);
+    let refused = "nearhead_fleet_entries_refused_total{reason=\"epoch\"}";
+    assert_eq!(replica.metric(refused), 0.0, "an old epoch has written");
+
+    // It ends, and gives the lease back: nobody waits for the lease's end.
+    others = vec![leader];
+    next.process.terminate();
+    let head = stage.go_to(135);
+    wait_heads(&[&others[0], &replica], head);
+    next.process.check_end(0);
+    assert!(leads(&others[0]));
+
+    let mut comparison = Comparison::between(&replica, stage.geth.address());
+    comparison.blocks(head.0 - 126..=head.0);
+    comparison.finish(GETH);
+}

@@ -1,0 +1,101 @@
+//! A Redis of a test's own.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use crate::harness::{Process, installed, scratch, wait_until};
+
+/// Ports that no system gives away by itself.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(21_000);
+
+/// A running Redis. It is killed when this is dropped.
+pub(super) struct Redis {
+    process: Option<Process>,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Redis {
+    /// Starts one that has nothing, and writes each change to its append-only file.
+    pub(super) fn start(name: &str) -> Self {
+        let mut redis = Self {
+            process: None,
+            folder: scratch(name),
+            port: free_port(),
+        };
+        redis.run();
+        redis
+    }
+
+    fn run(&mut self) {
+        let mut command = Command::new(installed("tests/.tools/bin/redis-server"));
+        let port = self.port.to_string();
+        let folder = self.folder.to_str().unwrap();
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--dir", folder]);
+        command.args(["--save", "", "--appendonly", "yes"]);
+        command.args(["--appendfsync", "always"]);
+        self.process = Some(Process::start(&mut command));
+        wait_until("redis answers", || {
+            TcpStream::connect(self.address()).is_ok() && self.call(&[b"PING"]) == "+PONG"
+        });
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Kills the process.
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts the process again, with or without its data.
+    pub(super) fn restart(&mut self, with_data: bool) {
+        if !with_data {
+            std::fs::remove_dir_all(&self.folder).unwrap();
+            std::fs::create_dir_all(&self.folder).unwrap();
+        }
+        self.run();
+    }
+
+    /// Sends a command; returns the answer: its first line, or all of a bulk string.
+    pub(super) fn call(&self, words: &[&[u8]]) -> String {
+        let mut connection = TcpStream::connect(self.address()).unwrap();
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend(format!("${}\r\n", word.len()).into_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        connection.write_all(&request).unwrap();
+        let mut answer = BufReader::new(connection);
+        let mut line = String::new();
+        answer.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_owned();
+        let Some(length) = line.strip_prefix('$').and_then(|text| text.parse().ok()) else {
+            return line;
+        };
+        let mut bytes: Vec<u8> = vec![0; length];
+        answer.read_exact(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// A port at which nobody listens.
+fn free_port() -> u16 {
+    loop {
+        let port = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

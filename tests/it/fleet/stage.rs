@@ -1,0 +1,119 @@
+//! A fleet over one geth whose head the test chooses.
+
+use std::{net::SocketAddr, process::Command};
+
+use alloy_primitives::B256;
+
+use super::redis::Redis;
+use crate::{
+    harness::{Process, Server, serving, wait_until},
+    node::{driven_geth::DrivenGeth, head},
+    upstreams::{Branches, proxy::Proxy},
+};
+
+/// The secret of all fleets of these tests.
+pub(super) const SECRET: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e7abcd";
+
+/// Geth, the store, and how processes join.
+pub(super) struct Stage {
+    pub(super) chain: Branches,
+    pub(super) geth: DrivenGeth,
+    pub(super) redis: Redis,
+    pub(super) name: String,
+}
+
+impl Stage {
+    /// A geth with a trunk of this many blocks, and a branch that replaces the last `depth`.
+    pub(super) fn new(name: &str, seed: u64, [blocks, depth]: [u64; 2]) -> Self {
+        let chain = Branches::make(&format!("{name}-chain"), seed, blocks, depth);
+        let mut geth = DrivenGeth::of(&format!("{name}-geth"), &chain);
+        geth.send_blocks(&chain.branch);
+        Self {
+            geth,
+            redis: Redis::start(&format!("{name}-redis")),
+            chain,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Makes a block of the trunk the head.
+    pub(super) fn go_to(&mut self, number: u64) -> (u64, B256) {
+        let at = usize::try_from(number - 1).unwrap();
+        self.geth.go_to(&self.chain.trunk[at])
+    }
+
+    /// Makes the last block of the branch the head.
+    pub(super) fn go_to_branch(&mut self) -> (u64, B256) {
+        self.geth.go_to(self.chain.branch.last().unwrap())
+    }
+
+    /// The head of geth.
+    pub(super) fn head(&self) -> (u64, B256) {
+        head(&mut self.geth.connect())
+    }
+
+    /// The name of one of the fleet's keys in the store.
+    pub(super) fn key(&self, key: &str) -> String {
+        format!("{{{}}}:{key}", self.name)
+    }
+
+    /// A proxy to geth, which counts calls.
+    pub(super) fn proxy(&self) -> Proxy {
+        Proxy::to(&[self.geth.address()])
+    }
+
+    /// The arguments of a process that joins, with this node or without one.
+    fn arguments(&self, node: Option<SocketAddr>) -> Vec<String> {
+        let genesis = self.chain.genesis.to_str().unwrap();
+        let url = self.redis.url();
+        let fixed = [
+            ["--source", "node"],
+            ["--head-age-max", "off"],
+            ["--genesis", genesis],
+            ["--fleet", &url],
+            ["--fleet-key", SECRET],
+            ["--fleet-prefix", &self.name],
+        ];
+        let mut arguments: Vec<String> = fixed
+            .as_flattened()
+            .iter()
+            .map(|one| (*one).into())
+            .collect();
+        if let Some(node) = node {
+            arguments.extend(["--node".to_owned(), format!("http://{node}")]);
+        }
+        arguments
+    }
+
+    fn command(&self, node: Option<SocketAddr>) -> Command {
+        let arguments = self.arguments(node);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        serving(&arguments)
+    }
+
+    /// Starts a process; returns when it is ready.
+    pub(super) fn join(&self, node: Option<SocketAddr>) -> Server {
+        Server::of(&mut self.command(node))
+    }
+
+    /// Starts a process, which may have nothing to serve yet.
+    pub(super) fn start(&self, node: Option<SocketAddr>) -> Process {
+        Process::start(&mut self.command(node))
+    }
+}
+
+/// Whether a process leads.
+pub(super) fn leads(server: &Server) -> bool {
+    server.metric("nearhead_fleet_role{role=\"leader\"}") == 1.0
+}
+
+/// Waits until this block is the head of each process.
+#[track_caller]
+pub(super) fn wait_heads(servers: &[&Server], wanted: (u64, B256)) {
+    for server in servers {
+        let mut connection = server.connect();
+        wait_until(&format!("head {wanted:?}"), || {
+            head(&mut connection) == wanted
+        });
+    }
+}

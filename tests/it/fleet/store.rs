@@ -1,0 +1,135 @@
+//! The store is killed and restarted, with its data and without; others write into it.
+
+use alloy_primitives::hex;
+
+use super::stage::{Stage, leads, wait_heads};
+use crate::{
+    harness::{Server, wait_until},
+    node::comparison::{Comparison, GETH},
+};
+
+fn refused(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!(
+        "nearhead_fleet_entries_refused_total{{reason=\"{reason}\"}}"
+    ))
+}
+
+/// Without the store, all serve what they have; when it is back, they go on.
+#[test]
+fn a_store_that_comes_back_is_used_with_its_data_and_without() {
+    let mut stage = Stage::new("fleet-store", 41, [150, 4]);
+    let first = stage.go_to(130);
+    let leader = stage.join(Some(stage.geth.address()));
+    let replica = stage.join(None);
+    wait_heads(&[&leader, &replica], first);
+    let mut number = first.0;
+    for with_data in [true, false, true, false] {
+        stage.redis.kill();
+        let failures = "nearhead_fleet_store_failures_total";
+        let before = replica.metric(failures);
+        wait_until("the replica notices", || replica.metric(failures) > before);
+        wait_heads(&[&replica], stage.head());
+        number += 1;
+        let head = stage.go_to(number);
+        stage.redis.restart(with_data);
+        wait_heads(&[&leader, &replica], head);
+        number += 1;
+        let head = stage.go_to(number);
+        wait_heads(&[&leader, &replica], head);
+        wait_until("it leads again", || leads(&leader));
+    }
+    let mut comparison = Comparison::between(&replica, stage.geth.address());
+    comparison.blocks(number - 126..=number);
+    comparison.finish(GETH);
+}
+
+/// What others write is refused and counted, whatever it is, and the service goes on.
+#[test]
+fn false_entries_are_refused_and_the_service_goes_on() {
+    let mut stage = Stage::new("fleet-false", 43, [150, 4]);
+    let first = stage.go_to(130);
+    let leader = stage.join(Some(stage.geth.address()));
+    let replica = stage.join(None);
+    wait_heads(&[&leader, &replica], first);
+    let entries = stage.key("entries");
+    let newest = || -> (u64, u64, String) {
+        let id = stage.redis.call(&[
+            b"EVAL",
+            b"local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) return e[1][1]",
+            b"1",
+            entries.as_bytes(),
+        ]);
+        let (epoch, sequence) = id.split_once('-').unwrap();
+        (
+            epoch.parse().unwrap(),
+            sequence.parse().unwrap(),
+            id.clone(),
+        )
+    };
+    let add = |id: &str, bytes: &[u8]| {
+        let added = stage
+            .redis
+            .call(&[b"XADD", entries.as_bytes(), id.as_bytes(), b"e", bytes]);
+        assert_eq!(added, id);
+    };
+    let invented = hex!("01c0ffee").repeat(100);
+    // Invented: in the place of the next one, which the leader then cannot append.
+    let (epoch, sequence, _) = newest();
+    add(&format!("{epoch}-{}", sequence + 1), &invented);
+    wait_until("it is refused", || refused(&replica, "mac") >= 1.0);
+    let head = stage.geth.go_to(&stage.chain.trunk[130]);
+    wait_heads(&[&leader, &replica], head);
+    // Replayed and reordered: a true entry in a later place, and in an epoch to come.
+    let copy = |from: &str, to: &str| {
+        let script = b"local e = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) \
+                       return redis.call('XADD', KEYS[1], ARGV[2], 'e', e[1][2][2])";
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        let entries = entries.as_bytes();
+        let copied = stage
+            .redis
+            .call(&[b"EVAL", script, b"1", entries, from, to]);
+        assert_eq!(copied.as_bytes(), to);
+    };
+    let (epoch, sequence, id) = newest();
+    copy(&id, &format!("{epoch}-{}", sequence + 2));
+    wait_until("it is refused", || refused(&replica, "misplaced") >= 1.0);
+    let head = stage.geth.go_to(&stage.chain.trunk[131]);
+    wait_heads(&[&leader, &replica], head);
+    let (epoch, _, id) = newest();
+    let before = refused(&replica, "misplaced");
+    copy(&id, &format!("{}-0", epoch + 1));
+    wait_until("it is refused", || refused(&replica, "misplaced") > before);
+    let head = stage.geth.go_to(&stage.chain.trunk[132]);
+    wait_heads(&[&leader, &replica], head);
+    // Rewritten: all entries but the newest are gone, and that one has another byte. A process that
+    // starts has to wait for a snapshot, which comes after some changes.
+    let rewrite = b"local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) \
+                    local id, bytes = e[1][1], e[1][2][2] \
+                    redis.call('DEL', KEYS[1]) \
+                    bytes = string.sub(bytes, 1, 99) .. '!' .. string.sub(bytes, 101) \
+                    return redis.call('XADD', KEYS[1], id, 'e', bytes)";
+    stage
+        .redis
+        .call(&[b"EVAL", rewrite, b"1", entries.as_bytes()]);
+    let late = stage.start(None);
+    late.output
+        .wait_for("a refusal", |log| log.contains("is refused").then_some(()));
+    for payload in &stage.chain.trunk[133..142] {
+        let head = stage.geth.go_to(payload);
+        wait_heads(&[&leader, &replica], head);
+    }
+    let late = Server::greeting(late);
+    wait_heads(&[&late], stage.head());
+    assert!(refused(&late, "mac") >= 1.0);
+    // Another type in place of each key.
+    for key in ["entries", "fence", "lease"] {
+        let key = stage.key(key);
+        stage.redis.call(&[b"DEL", key.as_bytes()]);
+        stage.redis.call(&[b"SADD", key.as_bytes(), b"x"]);
+    }
+    let head = stage.geth.go_to(&stage.chain.trunk[142]);
+    wait_heads(&[&leader, &replica, &late], head);
+    let mut comparison = Comparison::between(&replica, stage.geth.address());
+    comparison.blocks(head.0 - 126..=head.0);
+    comparison.finish(GETH);
+}
