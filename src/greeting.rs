@@ -15,7 +15,10 @@ pub(crate) fn greeting(service: &Service, config: &Config) -> String {
         SourceKind::Files => "files".to_owned(),
         SourceKind::Node => {
             let nodes: Vec<String> = config.nodes.iter().map(ToString::to_string).collect();
-            format!("node, {}", nodes.join(", "))
+            match nodes.is_empty() {
+                true => "node, a fleet's entries alone".to_owned(),
+                false => format!("node, {}", nodes.join(", ")),
+            }
         }
     };
     let followed = service.followed_chain().map_or_else(String::new, followed);
@@ -104,6 +107,9 @@ fn followed(chain: &FollowedChain) -> String {
 
 /// How many nodes have to agree, and what that costs if it is not a usual choice.
 fn quorum(quorum: usize, nodes: usize) -> String {
+    if nodes == 0 {
+        return "that of the fleet's leader".to_owned();
+    }
     let costs = match (quorum, nodes) {
         (_, 1) => "",
         (2, 2) => ": the silence of either node stops the head: give a third --node, or --quorum 1",
@@ -128,6 +134,7 @@ mod tests {
     #[test]
     fn a_quorum_says_what_it_costs() {
         for (of, expected) in [
+            ((1, 0), "that of the fleet's leader"),
             ((1, 1), "1 of 1 node"),
             (
                 (2, 2),
