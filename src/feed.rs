@@ -238,9 +238,8 @@ fn run(
 
 /// The store of a fleet, and the name by which this process holds its lease.
 fn store_options(fleet: &FleetOptions) -> StoreOptions {
-    let urls = fleet.stores.iter().map(|url| url.secret().to_owned());
     StoreOptions {
-        urls: urls.collect(),
+        urls: fleet.stores.clone(),
         sentinel: fleet.sentinel.as_deref().map(str::to_owned),
         prefix: fleet.prefix.to_string(),
         owner: owner(),

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use nearhead_actors::fleet::store::StoreUrl;
+
 use super::{
     config_error::ConfigError,
-    fleet_values::{FleetSecret, FleetUrl, fleet_name, fleet_secret, fleet_urls},
+    fleet_values::{FleetSecret, fleet_name, fleet_secret, fleet_urls},
     option_spec::{OptionRow, options},
     parse::duration,
     show::Show,
@@ -19,7 +21,7 @@ fn fleet_options;
     /// The store of a fleet, Redis 7 or Valkey 8: processes that share one ingest. The one that
     /// leads follows its nodes, and the others read what it appends; a process without --node only
     /// reads. It needs source node. Several are the sentinels of --fleet-sentinel
-    "fleet" stores: Vec<FleetUrl> = Vec::new(),
+    "fleet" stores: Vec<StoreUrl> = Vec::new(),
         "URL", "a URL such as redis://127.0.0.1:6379 or rediss://user:password@redis.example.org, at most 16 of them",
         fleet_urls, secret;
     /// The secret that all processes of a fleet have, and the store does not: what they write is

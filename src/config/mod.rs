@@ -61,7 +61,7 @@ pub use self::{
     config_error::ConfigError,
     export::Export,
     fleet::FleetOptions,
-    fleet_values::{FleetSecret, FleetUrl, SecretError},
+    fleet_values::{FleetSecret, SecretError},
     health::Health,
     resolved::Resolved,
     value::{AdminListen, Cap, LogFormat, SourceKind},

@@ -30,6 +30,9 @@ pub const RELEASE: &str = include_str!("scripts/release.lua");
 /// Appends an entry. Keys: lease, fence, entries.
 pub const APPEND: &str = include_str!("scripts/append.lua");
 
+/// Reads the entry after a position, however large those after it are. Keys: entries.
+pub const READ: &str = include_str!("scripts/read.lua");
+
 /// Reports what a replica has seen. Keys: fence.
 pub const REPORT: &str = include_str!("scripts/report.lua");
 
@@ -162,6 +165,28 @@ impl Reported {
     }
 }
 
+/// Reads the two elements of the answer of [`RELEASE`].
+///
+/// # Errors
+/// It is none of the script's answers.
+pub fn parse_released(word: &str, number: i64) -> Result<(), UnknownAnswer> {
+    match word {
+        "released" => Ok(()),
+        _ => Err(unknown(word, number)),
+    }
+}
+
+/// Reads the two elements of the answer of [`LEND`]: thousandths of tokens.
+///
+/// # Errors
+/// It is none of the script's answers.
+pub fn parse_lent(word: &str, number: i64) -> Result<u64, UnknownAnswer> {
+    match word {
+        "lent" => unsigned(word, number),
+        _ => Err(unknown(word, number)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,7 +215,10 @@ mod tests {
             assert!(Reported::parse(word, 1).is_ok(), "{word}");
         }
         assert_eq!(words(RELEASE), ["released", "released"]);
+        assert!(parse_released("released", 0).is_ok() && parse_released("lent", 0).is_err());
         assert_eq!(words(LEND), ["lent"]);
+        assert_eq!(parse_lent("lent", 7), Ok(7));
+        assert!(parse_lent("lent", -1).is_err() && parse_lent("released", 1).is_err());
         assert_eq!(words(ACQUIRE), ["held", "exhausted", "acquired"]);
         assert!(Acquired::parse("released", 1).is_err());
         assert!(Renewed::parse("renewed", -1).is_err());

@@ -1,296 +1,272 @@
-//! The store of a fleet: Redis 7 or Valkey 8.
+//! The store of a fleet, Redis or Valkey: runs the protocol's scripts, and reads its stream.
 //!
-//! The protocol's decisions are made by scripts that run there (`nearhead_fleet::scripts`); this
-//! module calls them. Each call has a time limit. A call that fails says why, and the next one
-//! connects again: a store that is back is used at once.
+//! Every call has a time limit, and every reply a bound in bytes. A call that fails says what
+//! failed; the next one connects again, and looks for the master again. So a caller repeats what it
+//! needs, and has nothing to mend.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `url` | where the store is, and what it is shown as |
+//! | `options` | what a store is opened with |
+//! | `error` | what can fail, and whether the connection can go on |
+//! | `bounded` | a socket that reads no more than was asked for |
+//! | `connect` | sockets, TLS, log-in, and the search for the master |
+//! | `line` | one connection, which is opened when it is needed |
+//! | `script` | calls of scripts |
+//! | `reply` | what is read out of replies |
+//! | `checks` | whether the server suits a fleet |
+
+mod bounded;
+mod checks;
+mod connect;
+mod error;
+mod line;
+mod options;
+mod reply;
+mod script;
+mod url;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use alloy_primitives::Bytes;
 use nearhead_fleet::{
-    bounds::{ENTRY_BYTES_MAX, EPOCH_LEAP_MAX, EPOCH_MAX, LEASE, LEASE_MAX},
+    bounds::{
+        APPEND_TIME_MAX, CALL_TIME_MAX, ENTRY_BYTES_MAX, EPOCH_LEAP_MAX, EPOCH_MAX, LEASE,
+        LEASE_MAX, READ_BYTES_MAX, READ_ENTRIES_MAX, READ_TIME_MAX, REPLY_BYTES_MAX,
+    },
     leader::Append,
     position::Position,
     replica::Report,
-    scripts::{
-        ACQUIRE, APPEND, Acquired, Appended, RELEASE, RENEW, REPORT, Renewed, Reported,
-        UnknownAnswer,
-    },
+    scripts::{self, Acquired, Appended, Renewed, Reported},
 };
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection, cmd,
+use redis::Value;
+
+pub use self::{
+    checks::{StoreChecks, StoreProblem},
+    error::{StoreError, StoreFault},
+    options::{OptionsError, StoreOptions},
+    url::{StoreUrl, StoreUrlError},
 };
-use tokio::{sync::Mutex, time};
+use self::{
+    connect::Connector,
+    line::Line,
+    script::{KnownScript, ScriptCall, ask, run},
+};
 
-/// Longest wait for a connection, and for an answer: a third of the lease, so that a call that
-/// hangs is made again while the lease is valid.
-const CALL_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a reply with entries besides the entries themselves.
+const ENTRY_FRAME_BYTES: usize = 4 << 10;
 
-/// The same for an entry that is sent or read, which may have many megabytes.
-const ENTRY_CALL_MAX: Duration = Duration::from_secs(2);
+static ACQUIRE: KnownScript = KnownScript::new(scripts::ACQUIRE);
+static RENEW: KnownScript = KnownScript::new(scripts::RENEW);
+static RELEASE: KnownScript = KnownScript::new(scripts::RELEASE);
+static APPEND: KnownScript = KnownScript::new(scripts::APPEND);
+static REPORT: KnownScript = KnownScript::new(scripts::REPORT);
+static READ: KnownScript = KnownScript::new(scripts::READ);
 
-/// Entries of one answer: some ten of a snapshot's parts at most are in memory at a time.
-const ENTRIES_AT_ONCE: usize = 8;
-
-/// Where the store is, and as whom to call it.
-#[derive(Clone)]
-pub struct StoreOptions {
-    /// URLs of the store, or of its sentinels. They may have passwords.
-    pub urls: Vec<String>,
-    /// The name of the master that the sentinels watch.
-    pub sentinel: Option<String>,
-    /// What the names of all keys begin with.
-    pub prefix: String,
-    /// Names this process as the holder of the lease; another one at each start.
-    pub owner: String,
-}
-
-impl fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreOptions")
-            .field("sentinel", &self.sentinel)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a call to the store failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The options cannot be used.
-    #[error("{0}")]
-    Options(String),
-    /// No answer came in time.
-    #[error("no answer within {0:?}")]
-    Timeout(Duration),
-    /// It cannot be reached, it refused the call, or its answer is none.
-    #[error("{0}")]
-    Failed(#[from] RedisError),
-    /// A script's answer is none that is known.
-    #[error(transparent)]
-    Unknown(#[from] UnknownAnswer),
-}
-
-/// The store. Clones share its connections.
-#[derive(Clone, Debug)]
-pub struct FleetStore(Arc<Shared>);
-
+/// The keys of one fleet. All have the prefix as their hash tag, so that a script may use several.
 #[derive(Debug)]
-struct Shared {
-    client: Client,
-    owner: String,
+struct Keys {
     lease: String,
     fence: String,
     entries: String,
-    /// For calls that are answered at once.
-    calls: Connection,
-    /// For entries that are sent: a large one holds up no renewal.
-    appends: Connection,
-    /// For reads, which wait.
-    reads: Connection,
 }
 
-/// A connection, made when it is needed.
-#[derive(Debug, Default)]
-struct Connection(Mutex<Option<MultiplexedConnection>>);
+/// What the clones of a store share.
+struct Inner {
+    owner: String,
+    keys: Keys,
+    /// The lease and reports: small calls, which wait for no entry.
+    control: Line,
+    /// Entries that are appended: some megabytes, now and then.
+    appends: Line,
+    /// Reads, which block until there is an entry.
+    reads: Line,
+}
+
+/// The store of a fleet, which is connected to when it is needed. Clones share its connections.
+#[derive(Clone)]
+pub struct FleetStore(Arc<Inner>);
+
+impl fmt::Debug for FleetStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = &self.0.keys;
+        formatter.debug_tuple("FleetStore").field(keys).finish()
+    }
+}
 
 impl FleetStore {
-    /// The store with these options. It is not called yet, and may be away.
+    /// The store with these options. It is not connected to: it may be away when a process starts.
     ///
     /// # Errors
-    /// [`StoreError::Options`].
+    /// An option cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions {
-            urls,
-            sentinel,
-            prefix,
-            owner,
-        } = options;
-        if sentinel.is_some() {
-            let reason = "sentinels are not supported yet";
-            return Err(StoreError::Options(reason.to_owned()));
-        }
-        let [url] = &urls[..] else {
-            return Err(StoreError::Options("give one URL".to_owned()));
-        };
-        if url.starts_with("rediss:") {
-            return Err(StoreError::Options("TLS is not supported yet".to_owned()));
-        }
-        // The error would have the URL, with its password.
-        let client = Client::open(url.as_str()).map_err(|error| {
-            StoreError::Options(format!("the URL is not valid: {:?}", error.kind()))
-        })?;
-        // All keys are in one slot.
-        let key = |name: &str| format!("{{{prefix}}}:{name}");
-        Ok(Self(Arc::new(Shared {
-            client,
-            owner,
-            lease: key("lease"),
-            fence: key("fence"),
-            entries: key("entries"),
-            calls: Connection::default(),
-            appends: Connection::default(),
-            reads: Connection::default(),
+        let connector = Arc::new(Connector::new(&options)?);
+        let key = |name| format!("{{{}}}:{name}", options.prefix);
+        Ok(Self(Arc::new(Inner {
+            keys: Keys {
+                lease: key("lease"),
+                fence: key("fence"),
+                entries: key("entries"),
+            },
+            control: Line::new(Arc::clone(&connector)),
+            appends: Line::new(Arc::clone(&connector)),
+            reads: Line::new(connector),
+            owner: options.owner,
         })))
     }
 
-    /// Takes the lease, with an epoch above `seen`.
+    /// Asks for the lease, with an epoch above `seen`.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// The store did not answer as it should. The lease may have been given even so.
     pub async fn acquire(&self, seen: u64) -> Result<Acquired, StoreError> {
-        let shared = &self.0;
-        let mut call = script(ACQUIRE, &[&shared.lease, &shared.fence, &shared.entries]);
-        call.arg(&shared.owner)
-            .arg(millis(LEASE))
-            .arg(seen)
-            .arg(millis(LEASE_MAX))
-            .arg(EPOCH_MAX)
-            .arg(EPOCH_LEAP_MAX);
-        let (word, number): (String, i64) = self.call(&shared.calls, &call, CALL_MAX).await?;
-        Ok(Acquired::parse(&word, number)?)
+        let keys = &self.0.keys;
+        let call = ScriptCall::new(&ACQUIRE, &[&keys.lease, &keys.fence, &keys.entries])
+            .bytes(self.0.owner.as_bytes())
+            .number(millis(LEASE))
+            .number(seen)
+            .number(millis(LEASE_MAX))
+            .number(EPOCH_MAX)
+            .number(EPOCH_LEAP_MAX);
+        self.control(&call, Acquired::parse).await
     }
 
-    /// Renews the lease of this epoch.
+    /// Asks for more time for an epoch that this process leads.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// The store did not answer as it should. The lease may have been renewed even so.
     pub async fn renew(&self, epoch: u64) -> Result<Renewed, StoreError> {
-        let shared = &self.0;
-        let mut call = script(RENEW, &[&shared.lease, &shared.fence]);
-        call.arg(&shared.owner).arg(millis(LEASE)).arg(epoch);
-        let (word, number): (String, i64) = self.call(&shared.calls, &call, CALL_MAX).await?;
-        Ok(Renewed::parse(&word, number)?)
+        let keys = &self.0.keys;
+        let call = ScriptCall::new(&RENEW, &[&keys.lease, &keys.fence])
+            .bytes(self.0.owner.as_bytes())
+            .number(millis(LEASE))
+            .number(epoch);
+        self.control(&call, Renewed::parse).await
     }
 
-    /// Gives the lease of this epoch back.
+    /// Gives the lease of an epoch back, if this process still has it.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// The store did not answer as it should. The lease ends by itself then.
     pub async fn release(&self, epoch: u64) -> Result<(), StoreError> {
-        let shared = &self.0;
-        let mut call = script(RELEASE, &[&shared.lease]);
-        call.arg(&shared.owner).arg(epoch);
-        let _: (String, i64) = self.call(&shared.calls, &call, CALL_MAX).await?;
-        Ok(())
+        let call = ScriptCall::new(&RELEASE, &[&self.0.keys.lease])
+            .bytes(self.0.owner.as_bytes())
+            .number(epoch);
+        self.control(&call, scripts::parse_released).await
     }
 
-    /// Appends an entry.
+    /// Appends an entry. It may be sent again, unchanged, until the store answers.
     ///
     /// # Errors
-    /// [`StoreError`]: the entry may be there all the same.
+    /// The store did not answer as it should. The entry may have been appended even so.
     pub async fn append(&self, append: &Append) -> Result<Appended, StoreError> {
-        let shared = &self.0;
-        let Position { epoch, sequence } = append.entry.position;
-        let mut call = script(APPEND, &[&shared.lease, &shared.fence, &shared.entries]);
-        call.arg(&shared.owner)
-            .arg(epoch)
-            .arg(sequence)
-            .arg(&append.entry.bytes[..])
-            .arg(append.keep_from)
-            .arg(append.entries_max)
-            .arg(u8::from(append.begins_snapshot));
-        let (word, number): (String, i64) =
-            self.call(&shared.appends, &call, ENTRY_CALL_MAX).await?;
-        Ok(Appended::parse(&word, number)?)
+        let keys = &self.0.keys;
+        let position = append.entry.position;
+        let call = ScriptCall::new(&APPEND, &[&keys.lease, &keys.fence, &keys.entries])
+            .bytes(self.0.owner.as_bytes())
+            .number(position.epoch)
+            .number(position.sequence)
+            .bytes(&append.entry.bytes)
+            .number(append.keep_from)
+            .number(append.entries_max)
+            .flag(append.begins_snapshot);
+        run(&self.0.appends, &call, APPEND_TIME_MAX, Appended::parse).await
     }
 
-    /// The next entries after a place, in their order; none if none comes within `wait`. What has
-    /// no place or no bytes is left out: anybody may have written it.
+    /// The entries after a position, in their order; waits up to `wait` for one. They are some, not
+    /// all. What cannot be an entry of a fleet, or is too large for one, is empty.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// The store did not answer as it should.
     pub async fn read(
         &self,
         after: Position,
         wait: Duration,
     ) -> Result<Vec<(Position, Bytes)>, StoreError> {
-        /// A stream's name, and its entries: an id, and names and values in turn.
-        type Stream = (String, Vec<(String, Vec<Vec<u8>>)>);
-        let shared = &self.0;
-        let mut call = cmd("XREAD");
-        call.arg("COUNT").arg(ENTRIES_AT_ONCE);
-        if !wait.is_zero() {
-            call.arg("BLOCK").arg(millis(wait));
+        let Inner { keys, reads, .. } = &*self.0;
+        let mut command = redis::cmd("XREAD");
+        command.arg("COUNT").arg(READ_ENTRIES_MAX);
+        // `BLOCK 0` would wait for ever.
+        command.arg("BLOCK").arg(millis(wait).max(1));
+        command.arg("STREAMS").arg(&keys.entries);
+        command.arg(after.to_string());
+        let limit = wait + READ_TIME_MAX;
+        match reads.ask(&command, READ_BYTES_MAX, limit).await {
+            // Nothing came: perhaps because this is no longer the master.
+            Ok((server, Value::Nil)) => {
+                let role = redis::cmd("ROLE");
+                let (_, role) = reads.ask(&role, REPLY_BYTES_MAX, CALL_TIME_MAX).await?;
+                match reply::is_master(&role) {
+                    true => Ok(Vec::new()),
+                    false => Err(reads.is_no_master(server)),
+                }
+            }
+            Ok((server, answer)) => {
+                let entries = reply::streams(answer, ENTRY_BYTES_MAX);
+                entries.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
+            }
+            Err(error) if matches!(error.fault(), StoreFault::TooLarge(_)) => {
+                self.read_one(after).await
+            }
+            Err(error) => Err(error),
         }
-        call.arg("STREAMS")
-            .arg(&shared.entries)
-            .arg(after.to_string());
-        let most = wait + ENTRY_CALL_MAX;
-        let streams: Option<Vec<Stream>> = self.call(&shared.reads, &call, most).await?;
-        let entries = streams
-            .into_iter()
-            .flatten()
-            .flat_map(|(_, entries)| entries);
-        let entries = entries.filter_map(|(id, fields)| {
-            let bytes = fields.into_iter().nth(1).unwrap_or_default();
-            let is_small = bytes.len() <= ENTRY_BYTES_MAX;
-            let bytes = if is_small { bytes } else { Vec::new() };
-            Some((Position::parse(&id)?, Bytes::from(bytes)))
-        });
-        Ok(entries.collect())
+    }
+
+    /// The entry after a position, whatever comes after it; empty if it is too large.
+    async fn read_one(&self, after: Position) -> Result<Vec<(Position, Bytes)>, StoreError> {
+        let after = after.to_string();
+        let call = ScriptCall::new(&READ, &[&self.0.keys.entries])
+            .bytes(after.as_bytes())
+            .number(ENTRY_BYTES_MAX as u64);
+        let bytes_max = ENTRY_BYTES_MAX + ENTRY_FRAME_BYTES;
+        let (server, answer) = ask(&self.0.reads, &call, bytes_max, READ_TIME_MAX).await?;
+        let entry = reply::entry(answer);
+        entry.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
     }
 
     /// Reports what this process has seen.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// The store did not answer as it should.
     pub async fn report(&self, report: Report) -> Result<Reported, StoreError> {
-        let shared = &self.0;
-        let mut call = script(REPORT, &[&shared.fence]);
-        call.arg(report.seen.epoch)
-            .arg(report.seen.sequence)
-            .arg(u8::from(report.is_forked))
-            .arg(u8::from(report.wants_snapshot))
-            .arg(EPOCH_MAX);
-        let (word, number): (String, i64) = self.call(&shared.calls, &call, CALL_MAX).await?;
-        Ok(Reported::parse(&word, number)?)
+        let call = ScriptCall::new(&REPORT, &[&self.0.keys.fence])
+            .number(report.seen.epoch)
+            .number(report.seen.sequence)
+            .flag(report.is_forked)
+            .flag(report.wants_snapshot)
+            .number(EPOCH_MAX);
+        self.control(&call, Reported::parse).await
     }
 
-    /// Makes a call. After one that failed, the next one connects again.
-    async fn call<T: FromRedisValue>(
+    /// Whether the store suits a fleet: what it is, and what is wrong with it.
+    ///
+    /// # Errors
+    /// It cannot be reached, or this process may not use it.
+    pub async fn checks(&self) -> Result<StoreChecks, StoreError> {
+        let info = redis::cmd("INFO");
+        let (server, info) = (self.0.control)
+            .ask(&info, REPLY_BYTES_MAX, CALL_TIME_MAX)
+            .await?;
+        let info = reply::text(info)
+            .map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))?;
+        // It runs a script and writes nothing: the store has seen what nobody has.
+        let nothing = Report {
+            seen: Position::default(),
+            is_forked: false,
+            wants_snapshot: false,
+        };
+        self.report(nothing).await?;
+        Ok(StoreChecks::of(&info))
+    }
+
+    /// A small call, whose answer is a word and a number.
+    async fn control<T>(
         &self,
-        connection: &Connection,
-        call: &Cmd,
-        most: Duration,
+        call: &ScriptCall<'_>,
+        parse: impl FnOnce(&str, i64) -> Result<T, scripts::UnknownAnswer>,
     ) -> Result<T, StoreError> {
-        let made = async {
-            let mut connected = self.connected(connection).await?;
-            call.query_async(&mut connected).await
-        };
-        let outcome = match time::timeout(most, made).await {
-            Ok(outcome) => outcome.map_err(StoreError::from),
-            Err(_) => Err(StoreError::Timeout(most)),
-        };
-        if outcome.is_err() {
-            *connection.0.lock().await = None;
-        }
-        outcome
+        run(&self.0.control, call, CALL_TIME_MAX, parse).await
     }
-
-    async fn connected(
-        &self,
-        connection: &Connection,
-    ) -> Result<MultiplexedConnection, RedisError> {
-        let mut slot = connection.0.lock().await;
-        if let Some(connected) = &*slot {
-            return Ok(connected.clone());
-        }
-        // `call` limits the time.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CALL_MAX))
-            .set_response_timeout(None);
-        let client = &self.0.client;
-        let made = client.get_multiplexed_async_connection_with_config(&config);
-        Ok(slot.insert(made.await?).clone())
-    }
-}
-
-/// A script with these keys; its arguments follow.
-fn script(text: &str, keys: &[&String]) -> Cmd {
-    let mut call = cmd("EVAL");
-    call.arg(text).arg(keys.len()).arg(keys);
-    call
 }
 
 fn millis(time: Duration) -> u64 {

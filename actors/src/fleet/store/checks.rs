@@ -1,0 +1,113 @@
+//! Whether a server suits a fleet.
+
+use std::collections::HashMap;
+
+use super::error::printable;
+
+/// The oldest version of Redis whose scripts do what a fleet relies on.
+const REDIS_MIN: u32 = 7;
+
+/// The same of Valkey.
+const VALKEY_MIN: u32 = 8;
+
+/// What a server is, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreChecks {
+    /// Its name and version, such as `Redis 7.0.15`.
+    pub server: Box<str>,
+    /// What is wrong with it; empty if it suits a fleet.
+    pub problems: Vec<StoreProblem>,
+}
+
+/// Something that is wrong with a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreProblem {
+    /// It is too old, or it does not say what it is.
+    #[error("it is {0}: a fleet needs Redis {REDIS_MIN} or Valkey {VALKEY_MIN}, or later")]
+    Version(Box<str>),
+    /// It removes keys when its memory is full.
+    #[error(
+        "its maxmemory-policy is {0}: it may remove what a fleet needs. Set maxmemory-policy to noeviction"
+    )]
+    Evicts(Box<str>),
+    /// It is a node of a cluster, whose slots move to other nodes.
+    #[error(
+        "it is part of a Redis cluster: use a single server, with sentinels if it has replicas"
+    )]
+    Cluster,
+}
+
+impl StoreChecks {
+    /// Reads what the server says of itself.
+    pub(super) fn of(info: &str) -> Self {
+        let lines = info.lines().filter_map(|line| line.split_once(':'));
+        let values: HashMap<&str, &str> = lines.map(|(name, value)| (name, value.trim())).collect();
+        let value = |name| values.get(name).copied();
+        let (name, version, oldest) = match value("valkey_version") {
+            Some(version) => ("Valkey", Some(version), VALKEY_MIN),
+            None => ("Redis", value("redis_version"), REDIS_MIN),
+        };
+        let server = printable(&format!(
+            "{name} {}",
+            version.unwrap_or("without a version")
+        ));
+        let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        let mut problems = Vec::new();
+        if major.is_none_or(|major| major < oldest) {
+            problems.push(StoreProblem::Version(server.clone()));
+        }
+        let policy = value("maxmemory_policy").unwrap_or("unknown");
+        if policy != "noeviction" {
+            problems.push(StoreProblem::Evicts(printable(policy)));
+        }
+        if value("cluster_enabled") == Some("1") {
+            problems.push(StoreProblem::Cluster);
+        }
+        Self { server, problems }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(info: &str) -> (String, Vec<String>) {
+        let checks = StoreChecks::of(info);
+        let problems = checks.problems.iter().map(ToString::to_string);
+        (checks.server.into(), problems.collect())
+    }
+
+    #[test]
+    fn a_server_that_suits_has_no_problems() {
+        let redis =
+            "# Server\r\nredis_version:7.0.15\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n";
+        assert_eq!(problems(redis), ("Redis 7.0.15".to_owned(), vec![]));
+        let valkey =
+            "redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nmaxmemory_policy:noeviction\r\n";
+        assert_eq!(problems(valkey), ("Valkey 8.1.0".to_owned(), vec![]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_plain_words() {
+        let old = "redis_version:6.2.1\nmaxmemory_policy:allkeys-lru\ncluster_enabled:1\n";
+        let (server, found) = problems(old);
+        assert_eq!(server, "Redis 6.2.1");
+        assert_eq!(
+            found,
+            [
+                "it is Redis 6.2.1: a fleet needs Redis 7 or Valkey 8, or later",
+                "its maxmemory-policy is allkeys-lru: it may remove what a fleet needs. Set \
+                 maxmemory-policy to noeviction",
+                "it is part of a Redis cluster: use a single server, with sentinels if it has \
+                 replicas",
+            ]
+        );
+        let (_, found) = problems("redis_version:7.2.4\nvalkey_version:7.2.4\n");
+        assert_eq!(found.len(), 2);
+        let (server, found) = problems("hello");
+        assert_eq!(
+            (server.as_str(), found.len()),
+            ("Redis without a version", 2)
+        );
+    }
+}
