@@ -1,6 +1,6 @@
 //! Metrics of a process in its fleet.
 
-use nearhead_actors::fleet::{FleetFacts, HeadCheck, LOST_REASONS, Role, lost_label};
+use nearhead_actors::fleet::{FleetStatus, HeadCheck, LOST_REASONS, Role, lost_label};
 use nearhead_fleet::replica::{RefillReason, RefusalReason};
 use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
 
@@ -29,6 +29,10 @@ pub(super) struct FleetMetrics {
     store_failures: IntCounterVec,
     /// `nearhead_fleet_head_checks_total{answer}`.
     head_checks: IntCounterVec,
+    /// `nearhead_fleet_state_items_total{event}`.
+    state_items: IntCounterVec,
+    /// `nearhead_fleet_state_wants_total{event}`.
+    state_wants: IntCounterVec,
 }
 
 impl FleetMetrics {
@@ -84,11 +88,22 @@ impl FleetMetrics {
                 "With --fleet, answers of nodes that are not followed to what they have in the head's place: same, other (another block), unknown (none)",
                 &["answer"],
             )?,
+            state_items: exporter.counters(
+                "nearhead_fleet_state_items_total",
+                "With --fleet, trie nodes and codes that were loaded from the store, given to it, or refused (not what their hash says)",
+                &["event"],
+            )?,
+            state_wants: exporter.counters(
+                "nearhead_fleet_state_wants_total",
+                "With --fleet, wants for state that nobody has: left by this process, which has no nodes, served for others, or refused (not of this fleet)",
+                &["event"],
+            )?,
         })
     }
 
     /// Copies what the process says of itself.
-    pub(super) fn copy(&self, facts: &FleetFacts) {
+    pub(super) fn copy(&self, status: &FleetStatus) {
+        let facts = &status.facts();
         for role in Role::ALL {
             let gauge = self.role.with_label_values(&[role.label()]);
             gauge.set(i64::from(role == facts.role));
@@ -118,6 +133,23 @@ impl FleetMetrics {
         for (check, total) in HeadCheck::ALL.into_iter().zip(facts.head_checks) {
             let checks = self.head_checks.with_label_values(&[check.label()]);
             raise(&checks, total);
+        }
+        let shared = status.shared();
+        for (event, count) in [
+            ("loaded", &shared.loaded),
+            ("given", &shared.given),
+            ("refused", &shared.refused),
+        ] {
+            let items = self.state_items.with_label_values(&[event]);
+            raise(&items, count.get());
+        }
+        for (event, count) in [
+            ("left", &shared.wanted),
+            ("served", &shared.served),
+            ("refused", &shared.refused_wants),
+        ] {
+            let wants = self.state_wants.with_label_values(&[event]);
+            raise(&wants, count.get());
         }
     }
 }

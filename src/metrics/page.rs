@@ -73,7 +73,7 @@ impl Metrics {
             self.saved.copy(source.saved());
         }
         if let Some(fleet) = &readiness.fleet {
-            self.fleet.copy(&fleet.facts());
+            self.fleet.copy(fleet);
         }
         self.head.copy(readiness);
         self.gather()

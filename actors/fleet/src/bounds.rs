@@ -82,6 +82,31 @@ pub const READ_ENTRIES_MAX: usize = 4;
 /// entry is read alone.
 pub const READ_BYTES_MAX: usize = 24 << 20;
 
+/// Bytes of one item of the state, a trie node or a code: the largest code of any chain is smaller.
+pub const ITEM_BYTES_MAX: usize = 512 << 10;
+
+/// Items of one call to the store: a proof has some ten, and others wait for the call.
+pub const ITEMS_AT_ONCE: usize = 64;
+
+/// Bytes of one reply with items: as many nodes, and some codes.
+pub const ITEMS_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of each of the two halves that hold items in the store. When one is full, the other one,
+/// which is older, is emptied. A mainnet block adds some 2 MB.
+pub const ITEMS_HALF_BYTES: u64 = 128 << 20;
+
+/// Bytes of a want: some 256 keys.
+pub const WANT_BYTES_MAX: usize = 16 << 10;
+
+/// Accounts and slots of a want.
+pub const WANT_KEYS_MAX: usize = 256;
+
+/// Wants that wait in the store. The oldest are dropped: who has one repeats it.
+pub const WANTS_MAX: u64 = 1024;
+
+/// Time for which one process alone asks a node for some state.
+pub const TURN: Duration = Duration::from_secs(1);
+
 /// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
 pub const KEY_BYTES_MIN: usize = 32;
 

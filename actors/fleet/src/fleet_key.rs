@@ -20,6 +20,7 @@ pub struct KeyTooShort(pub usize);
 pub(crate) enum Purpose {
     Entry,
     Record,
+    Want,
 }
 
 /// The key of one fleet. It is never in the store, and never printed.
@@ -30,6 +31,7 @@ pub(crate) enum Purpose {
 pub struct FleetKey {
     entries: hmac::Key,
     records: hmac::Key,
+    wants: hmac::Key,
 }
 
 impl FleetKey {
@@ -57,6 +59,7 @@ impl FleetKey {
         Ok(Self {
             entries: derive("entries"),
             records: derive("records"),
+            wants: derive("wants"),
         })
     }
 
@@ -64,6 +67,7 @@ impl FleetKey {
         match purpose {
             Purpose::Entry => &self.entries,
             Purpose::Record => &self.records,
+            Purpose::Want => &self.wants,
         }
     }
 

@@ -21,6 +21,7 @@
 //! | [`replica`] | reads entries, and says what to apply | `crate::leader`, `crate::lease` |
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
 //! | `policy` | the rules, which a test can take out | `crate::` |
 
@@ -39,6 +40,7 @@ pub mod record;
 pub mod replica;
 pub mod scripts;
 pub mod sealed;
+pub mod want;
 
 #[cfg(test)]
 mod model;

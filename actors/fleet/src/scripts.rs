@@ -33,6 +33,15 @@ pub const APPEND: &str = include_str!("scripts/append.lua");
 /// Reads the entry after a position, however large those after it are. Keys: entries.
 pub const READ: &str = include_str!("scripts/read.lua");
 
+/// Gets items of the state by hash. Keys: the two halves, and which of them is the newer one.
+pub const GET_ITEMS: &str = include_str!("scripts/get_items.lua");
+
+/// Puts items of the state, and bounds them. Keys: as [`GET_ITEMS`].
+pub const PUT_ITEMS: &str = include_str!("scripts/put_items.lua");
+
+/// Adds a want, and bounds them. Keys: wants.
+pub const WANT: &str = include_str!("scripts/want.lua");
+
 /// Reports what a replica has seen. Keys: fence.
 pub const REPORT: &str = include_str!("scripts/report.lua");
 
@@ -176,6 +185,18 @@ pub fn parse_released(word: &str, number: i64) -> Result<(), UnknownAnswer> {
     }
 }
 
+/// Reads the two elements of an answer that is a number under one word: that of [`PUT_ITEMS`] or
+/// [`WANT`].
+///
+/// # Errors
+/// It is another answer.
+pub fn parse_count(expected: &str, word: &str, number: i64) -> Result<u64, UnknownAnswer> {
+    match word == expected {
+        true => unsigned(word, number),
+        false => Err(unknown(word, number)),
+    }
+}
+
 /// Reads the two elements of the answer of [`LEND`]: thousandths of tokens.
 ///
 /// # Errors
@@ -216,6 +237,11 @@ mod tests {
         }
         assert_eq!(words(RELEASE), ["released", "released"]);
         assert!(parse_released("released", 0).is_ok() && parse_released("lent", 0).is_err());
+        for (script, word) in [(PUT_ITEMS, "put"), (WANT, "wanted")] {
+            assert_eq!(words(script), [word]);
+            assert_eq!(parse_count(word, word, 7), Ok(7));
+            assert!(parse_count(word, word, -1).is_err() && parse_count(word, "x", 1).is_err());
+        }
         assert_eq!(words(LEND), ["lent"]);
         assert_eq!(parse_lent("lent", 7), Ok(7));
         assert!(parse_lent("lent", -1).is_err() && parse_lent("released", 1).is_err());

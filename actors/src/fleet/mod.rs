@@ -13,6 +13,8 @@
 //! | `entry_bytes` | blocks as entries have them |
 //! | `entry_verifier` | blocks of entries, verified |
 //! | `window_update` | changes the window to the chain of an entry |
+//! | `state_share` | state that processes share, through the store |
+//! | `wants` | state that others need, from this process' nodes |
 //! | `status` | what a process reports of itself |
 //! | `event_log` | log lines that others may cause |
 //! | `store` | the store: its calls, and how they fail |
@@ -24,8 +26,10 @@ mod member;
 mod node_follower;
 mod publisher;
 mod source;
+mod state_share;
 mod status;
 pub mod store;
+mod wants;
 mod window_update;
 
 #[cfg(test)]
@@ -33,4 +37,5 @@ mod tests;
 
 pub use node_follower::HeadCheck;
 pub use source::{FleetConfig, FleetSource};
+pub use state_share::StateShareCounts;
 pub use status::{FleetFacts, FleetStatus, LOST_REASONS, Role, lost_label};

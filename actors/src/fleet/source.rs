@@ -8,8 +8,10 @@ use nearhead_fleet::fleet_key::FleetKey;
 use super::{
     member::{Member, Parts},
     node_follower::NodeFollower,
+    state_share::StateShare,
     status::FleetStatus,
     store::{FleetStore, StoreOptions},
+    wants::WantServer,
 };
 use crate::{
     source::{Source, SourceError, SourceLink},
@@ -41,16 +43,18 @@ impl fmt::Debug for FleetConfig {
 /// One process of a fleet.
 pub struct FleetSource {
     nodes: UpstreamSource,
-    store: StoreOptions,
+    store: FleetStore,
     key: FleetKey,
     status: FleetStatus,
+    share: Arc<StateShare>,
 }
 
 impl FleetSource {
     /// Prepares the process; nothing is asked yet, neither of the store nor of nodes.
     ///
     /// # Errors
-    /// The chain is not pinned, the secret is too short, or as [`UpstreamSource::connect`].
+    /// The chain is not pinned, the secret is too short, the store cannot be used, or as
+    /// [`UpstreamSource::connect`].
     pub fn connect(config: FleetConfig, link: &SourceLink) -> Result<Self, SourceError> {
         let FleetConfig {
             nodes,
@@ -61,11 +65,20 @@ impl FleetSource {
         let name = name(nodes.chain(), &store.prefix);
         let key = FleetKey::new(&secret, name.as_bytes())
             .map_err(|error| SourceError::FleetKey(error.to_string()))?;
+        let store =
+            FleetStore::open(store).map_err(|error| SourceError::FleetStore(error.to_string()))?;
+        let status = FleetStatus::default();
+        let has_nodes = nodes.chain().nodes > 0;
+        let counts = Arc::clone(status.shared());
+        let share = StateShare::new(store.clone(), key.clone(), has_nodes, counts);
+        let share = Arc::new(share);
+        nodes.state().share_with(share.clone());
         Ok(Self {
             nodes,
             store,
             key,
-            status: FleetStatus::default(),
+            status,
+            share,
         })
     }
 
@@ -115,8 +128,11 @@ impl Source for FleetSource {
             store,
             key,
             status,
+            share,
         } = self;
         let standing = Arc::clone(nodes.standing());
+        let state = nodes.state().clone();
+        let has_nodes = nodes.chain().nodes > 0;
         let UpstreamParts {
             runtime,
             following,
@@ -128,10 +144,19 @@ impl Source for FleetSource {
         let ServedChain { id: chain_id, .. } = served;
         let ended = stop_of(&runtime, &link);
         let window = TrackerWindow::new(link.clone(), served, rules);
+        let wants = WantServer {
+            store: store.clone(),
+            key: key.clone(),
+            share,
+            source: state,
+            head: link.head.clone(),
+            counts: Arc::clone(status.shared()),
+        };
         let nodes = NodeFollower::new(following, link.clone(), window.share(), chain_id);
         let outcome = runtime.block_on(async {
-            let store = FleetStore::open(store)
-                .map_err(|error| SourceError::FleetStore(error.to_string()))?;
+            if has_nodes {
+                tokio::spawn(wants.run());
+            }
             let parts = Parts {
                 store,
                 key,

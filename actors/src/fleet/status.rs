@@ -8,7 +8,7 @@ use std::{
 use nearhead_fleet::{lease::LostReason, replica::Counters};
 use parking_lot::Mutex;
 
-use super::node_follower::HeadCheck;
+use super::{node_follower::HeadCheck, state_share::StateShareCounts};
 
 /// Where the head of a process comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,17 +91,26 @@ impl FleetFacts {
 
 /// The facts of one process; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct FleetStatus(Arc<Mutex<FleetFacts>>);
+pub struct FleetStatus {
+    facts: Arc<Mutex<FleetFacts>>,
+    shared: Arc<StateShareCounts>,
+}
 
 impl FleetStatus {
     /// The facts now.
     #[must_use]
     pub fn facts(&self) -> FleetFacts {
-        *self.0.lock()
+        *self.facts.lock()
+    }
+
+    /// What state it shared so far.
+    #[must_use]
+    pub const fn shared(&self) -> &Arc<StateShareCounts> {
+        &self.shared
     }
 
     /// Changes the facts.
     pub(super) fn change(&self, change: impl FnOnce(&mut FleetFacts)) {
-        change(&mut self.0.lock());
+        change(&mut self.facts.lock());
     }
 }

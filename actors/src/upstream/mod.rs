@@ -55,7 +55,7 @@ pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
 pub(crate) use source::{UpstreamParts, stop_of};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};
-pub(crate) use state::{ListRef, PendingHint};
+pub(crate) use state::{Got, ListRef, PendingHint, SharedState};
 pub(crate) use tracker_window::TrackerWindow;
 
 /// How many of so many nodes have to agree if the operator does not say: more than half.

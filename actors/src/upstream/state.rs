@@ -6,6 +6,7 @@
 //!
 //! | file | what it is responsible for |
 //! |---|---|
+//! | `block_ref` | the block whose state is read |
 //! | `fetch`, `single_flight` | the state that a read misses |
 //! | `prefetch`, `turns` | what a call of a contract lacks, in few round trips |
 //! | `access_lists` | access lists of blocks |
@@ -13,9 +14,11 @@
 //! | `merging` | the merge of one block: what is proven, and what is computed |
 //! | `change_sources` | what a node says that a block changed |
 //! | `recent_keys` | the keys that were fetched last |
+//! | `shared_state` | state that other processes hold too |
 //! | `counts`, `merge_counts` | how often each ended how |
 
 mod access_lists;
+mod block_ref;
 mod change_sources;
 mod counts;
 mod fetch;
@@ -24,26 +27,30 @@ mod merge_counts;
 mod merging;
 mod prefetch;
 mod recent_keys;
+mod shared_state;
 mod single_flight;
 mod turns;
 
 #[cfg(test)]
 mod tests;
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{
+    pin::pin,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use alloy_primitives::{Address, B256, U256};
 use bytes::Bytes;
-use nearhead_chain::{
-    block::Block,
-    trie::{NodeStore, State},
-};
+use nearhead_chain::trie::NodeStore;
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 use tracing::Instrument;
 
+pub use block_ref::BlockRef;
 pub use counts::StateCounts;
 pub use merge_counts::MergeCounts;
 pub(crate) use prefetch::PendingHint;
+pub(crate) use shared_state::{Got, SharedState};
 pub(crate) use single_flight::ListRef;
 
 use super::{
@@ -55,7 +62,7 @@ use crate::{
     admission::{FairPermits, Panics},
     budget::CallBudget,
     messages::{QueryError, Reply},
-    saved::{MergedBlocks, Restored, SavedItems, SavedStatus},
+    saved::{MergedBlocks, Restored, SavedItems, SavedStatus, WantedState},
     trace,
 };
 use access_lists::AccessLists;
@@ -66,29 +73,6 @@ use turns::Turns;
 /// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
 /// during a read of a thousand accounts.
 const ACCOUNTS_AT_ONCE: usize = 16;
-
-/// The block whose state is read. Upstreams are asked by its hash: after a reorg, its number names
-/// another block.
-#[derive(Clone, Debug)]
-pub struct BlockRef {
-    /// Its hash.
-    pub hash: B256,
-    /// Its number, for log lines.
-    pub number: u64,
-    /// Its state, of which a part is resident; fetched parts are added to it.
-    pub state: Arc<State>,
-}
-
-impl BlockRef {
-    /// The block, if its state may be held.
-    pub(crate) fn of(block: &Block) -> Option<Self> {
-        Some(Self {
-            hash: block.hash,
-            number: block.number(),
-            state: Arc::clone(block.state.as_ref()?),
-        })
-    }
-}
 
 /// How the state is kept current while blocks arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +86,13 @@ pub enum StateFollow {
     Witness,
     /// Not at all: after a block, what is read is fetched again.
     Off,
+}
+
+/// Who needs what is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Client,
+    OtherProcess,
 }
 
 /// The source of missing state. Clones share it.
@@ -128,6 +119,8 @@ struct Shared {
     items: Option<Arc<SavedItems>>,
     saved: Arc<SavedStatus>,
     store: Arc<NodeStore>,
+    /// State that other processes hold too, if this one is in a fleet.
+    others: OnceLock<Arc<dyn SharedState>>,
     panics: Panics,
 }
 
@@ -177,9 +170,19 @@ impl StateSource {
                 items: restored.items.clone(),
                 saved: Arc::clone(&restored.status),
                 store,
+                others: OnceLock::new(),
                 panics: Panics::default(),
             }),
         }
+    }
+
+    /// Shares state with other processes from now on.
+    pub(crate) fn share_with(&self, others: Arc<dyn SharedState>) {
+        if !self.shared.upstreams.is_empty() {
+            self.shared.store.record_gained();
+        }
+        let is_first = self.shared.others.set(others).is_ok();
+        debug_assert!(is_first, "state is shared once");
     }
 
     /// Counts of reads and of calls.
@@ -286,12 +289,37 @@ impl StateSource {
             .ok_or(QueryError::Unavailable)
     }
 
+    /// Fetches an account for another process, which has found that no other one has it. It takes
+    /// no permit: the caller bounds how many are fetched at once.
+    ///
+    /// # Errors
+    /// As [`Self::complete`].
+    pub(crate) async fn fetch_for_others(
+        &self,
+        block: &BlockRef,
+        wanted: WantedState,
+    ) -> Reply<()> {
+        self.shared.recent.add(wanted.address, &wanted.slots);
+        let wanted = WantedAccount {
+            state_root: block.state.root(),
+            address: wanted.address,
+            slots: wanted.slots,
+            with_code: wanted.with_code,
+        };
+        let wanted = Wanted::Account(Arc::new(wanted));
+        self.join_for(Asks::OtherProcess, block, wanted).end().await
+    }
+
     /// Joins the fetch of what is wanted, or begins one.
     fn join(&self, block: &BlockRef, wanted: Wanted) -> Waiter {
+        self.join_for(Asks::Client, block, wanted)
+    }
+
+    fn join_for(&self, asks: Asks, block: &BlockRef, wanted: Wanted) -> Waiter {
         self.shared.single_flight.join(wanted, |wanted, end| {
             let (shared, block) = (Arc::clone(&self.shared), block.clone());
             let fetch = async move {
-                let fetch = pin!(shared.fetch(&block, &wanted));
+                let fetch = pin!(shared.fetch(asks, &block, &wanted));
                 let fetched = shared.panics.catch_async(fetch).await;
                 let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
                 // Sending fails only if no read waits any more.

@@ -67,6 +67,14 @@ impl Redis {
         self.run();
     }
 
+    /// Runs a script with these keys; returns the answer.
+    pub(super) fn eval(&self, script: &str, keys: &[&str]) -> String {
+        let count = keys.len().to_string();
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), count.as_bytes()];
+        words.extend(keys.iter().map(|key| key.as_bytes()));
+        self.call(&words)
+    }
+
     /// Sends a command; returns the answer: its first line, or all of a bulk string.
     pub(super) fn call(&self, words: &[&[u8]]) -> String {
         let mut connection = TcpStream::connect(self.address()).unwrap();

@@ -17,6 +17,10 @@ impl Changed {
         }
     }
 
+    pub(super) fn forget(&self, hash: &B256) {
+        self.0.lock().remove(hash);
+    }
+
     pub(super) fn take(&self) -> B256Set {
         std::mem::take(&mut *self.0.lock())
     }

@@ -10,7 +10,8 @@ const LOADS_MAX: usize = 64 + 1;
 impl State {
     /// Stores what an account and these slots lack, and the account's code if `with_code`, as far
     /// as `source` has it: the bytes with this keccak256, or `None`. Bytes that have another hash
-    /// count as `None`. Returns whether all of it is held now.
+    /// count as `None`. Returns whether all of it is held now. If a part is missing, the others are
+    /// stored all the same.
     ///
     /// A state that is held in part names what it lacks, so only that is asked for.
     pub fn load(
@@ -27,16 +28,16 @@ impl State {
             return true;
         };
         let storage_root = account.storage_root;
-        let mut slots = slots.iter();
-        let has_slots = slots.all(|slot| {
+        let mut is_held = true;
+        for slot in slots {
             let value = self.load_each(&mut source, |state| state.slot(storage_root, *slot));
-            value.is_some()
-        });
-        has_slots
-            && (!with_code
-                || self
-                    .load_each(&mut source, |state| state.bytecode(&account.code_hash))
-                    .is_some())
+            is_held &= value.is_some();
+        }
+        if with_code {
+            let code = self.load_each(&mut source, |state| state.bytecode(&account.code_hash));
+            is_held &= code.is_some();
+        }
+        is_held
     }
 
     /// Reads again and again, each time with what was missing before. `None`: it cannot be read.
@@ -65,6 +66,7 @@ impl State {
                     self.store().insert_code(bytes);
                 }
             }
+            self.store().forget_gained(&hash);
         }
         None
     }

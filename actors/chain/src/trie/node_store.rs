@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -59,6 +59,8 @@ pub struct NodeStore {
     pub(super) evicted: AtomicU64,
     /// What was stored and dropped, if a copy follows it.
     pub(super) changed: Option<Changed>,
+    /// What was stored and not loaded from a copy, if other processes get it.
+    pub(super) gained: OnceLock<Changed>,
 }
 
 /// A stored node.
@@ -162,6 +164,7 @@ impl NodeStore {
             insertions: AtomicU32::new(0),
             evicted: AtomicU64::new(0),
             changed,
+            gained: OnceLock::new(),
         })
     }
 
@@ -367,7 +370,7 @@ impl NodeStore {
             push_stored_references(&rlp, references);
             entry.rlp = Some(rlp);
             entry.used.store(inserted.used, Ordering::Relaxed);
-            self.record_change(hash);
+            self.record_stored(hash);
         }
     }
 
@@ -380,7 +383,7 @@ impl NodeStore {
                 .fetch_add(bytes_of_code(&code), Ordering::Relaxed);
             entry.code = Some(code);
             entry.used.store(inserted.used, Ordering::Relaxed);
-            self.record_change(hash);
+            self.record_stored(hash);
         }
     }
 

@@ -12,6 +12,14 @@ pub struct AccountProof {
     pub storage: Vec<StorageProof>,
 }
 
+impl AccountProof {
+    /// All nodes of the proof. Those that several slots share are there several times.
+    pub fn into_nodes(self) -> impl Iterator<Item = Bytes> {
+        let storage = self.storage.into_iter().flat_map(|slot| slot.nodes);
+        self.nodes.into_iter().chain(storage)
+    }
+}
+
 /// Nodes that prove one slot.
 #[derive(Clone, Debug)]
 pub struct StorageProof {

@@ -14,12 +14,14 @@
 //! | `line` | one connection, which is opened when it is needed |
 //! | `script` | calls of scripts |
 //! | `reply` | what is read out of replies |
+//! | `items` | calls about state that processes share |
 //! | `checks` | whether the server suits a fleet |
 
 mod bounded;
 mod checks;
 mod connect;
 mod error;
+mod items;
 mod line;
 mod options;
 mod reply;
@@ -69,6 +71,11 @@ struct Keys {
     lease: String,
     fence: String,
     entries: String,
+    /// The two halves that have items, and what is known of them.
+    items: [String; 3],
+    wants: String,
+    /// What the names of turns begin with.
+    turns: String,
 }
 
 /// What the clones of a store share.
@@ -81,6 +88,12 @@ struct Inner {
     appends: Line,
     /// Reads, which block until there is an entry.
     reads: Line,
+    /// Items that reads need.
+    items: Line,
+    /// Items that are put.
+    puts: Line,
+    /// Wants that are waited for.
+    wants: Line,
 }
 
 /// The store of a fleet, which is connected to when it is needed. Clones share its connections.
@@ -107,10 +120,16 @@ impl FleetStore {
                 lease: key("lease"),
                 fence: key("fence"),
                 entries: key("entries"),
+                items: [key("items-0"), key("items-1"), key("items")],
+                wants: key("wants"),
+                turns: key("turn"),
             },
             control: Line::new(Arc::clone(&connector)),
             appends: Line::new(Arc::clone(&connector)),
-            reads: Line::new(connector),
+            reads: Line::new(Arc::clone(&connector)),
+            items: Line::new(Arc::clone(&connector)),
+            puts: Line::new(Arc::clone(&connector)),
+            wants: Line::new(connector),
             owner: options.owner,
         })))
     }
@@ -121,7 +140,7 @@ impl FleetStore {
     /// The store did not answer as it should. The lease may have been given even so.
     pub async fn acquire(&self, seen: u64) -> Result<Acquired, StoreError> {
         let keys = &self.0.keys;
-        let call = ScriptCall::new(&ACQUIRE, &[&keys.lease, &keys.fence, &keys.entries])
+        let call = ScriptCall::new(&ACQUIRE, [&keys.lease, &keys.fence, &keys.entries])
             .bytes(self.0.owner.as_bytes())
             .number(millis(LEASE))
             .number(seen)
@@ -137,7 +156,7 @@ impl FleetStore {
     /// The store did not answer as it should. The lease may have been renewed even so.
     pub async fn renew(&self, epoch: u64) -> Result<Renewed, StoreError> {
         let keys = &self.0.keys;
-        let call = ScriptCall::new(&RENEW, &[&keys.lease, &keys.fence])
+        let call = ScriptCall::new(&RENEW, [&keys.lease, &keys.fence])
             .bytes(self.0.owner.as_bytes())
             .number(millis(LEASE))
             .number(epoch);
@@ -149,7 +168,7 @@ impl FleetStore {
     /// # Errors
     /// The store did not answer as it should. The lease ends by itself then.
     pub async fn release(&self, epoch: u64) -> Result<(), StoreError> {
-        let call = ScriptCall::new(&RELEASE, &[&self.0.keys.lease])
+        let call = ScriptCall::new(&RELEASE, [&self.0.keys.lease])
             .bytes(self.0.owner.as_bytes())
             .number(epoch);
         self.control(&call, scripts::parse_released).await
@@ -162,7 +181,7 @@ impl FleetStore {
     pub async fn append(&self, append: &Append) -> Result<Appended, StoreError> {
         let keys = &self.0.keys;
         let position = append.entry.position;
-        let call = ScriptCall::new(&APPEND, &[&keys.lease, &keys.fence, &keys.entries])
+        let call = ScriptCall::new(&APPEND, [&keys.lease, &keys.fence, &keys.entries])
             .bytes(self.0.owner.as_bytes())
             .number(position.epoch)
             .number(position.sequence)
@@ -215,7 +234,7 @@ impl FleetStore {
     /// The entry after a position, whatever comes after it; empty if it is too large.
     async fn read_one(&self, after: Position) -> Result<Vec<(Position, Bytes)>, StoreError> {
         let after = after.to_string();
-        let call = ScriptCall::new(&READ, &[&self.0.keys.entries])
+        let call = ScriptCall::new(&READ, [&self.0.keys.entries])
             .bytes(after.as_bytes())
             .number(ENTRY_BYTES_MAX as u64);
         let bytes_max = ENTRY_BYTES_MAX + ENTRY_FRAME_BYTES;
@@ -229,7 +248,7 @@ impl FleetStore {
     /// # Errors
     /// The store did not answer as it should.
     pub async fn report(&self, report: Report) -> Result<Reported, StoreError> {
-        let call = ScriptCall::new(&REPORT, &[&self.0.keys.fence])
+        let call = ScriptCall::new(&REPORT, [&self.0.keys.fence])
             .number(report.seen.epoch)
             .number(report.seen.sequence)
             .flag(report.is_forked)

@@ -109,6 +109,30 @@ pub(super) fn entry(value: Value) -> Result<Entries, Box<str>> {
     }
 }
 
+/// The items of the answer of [`GET_ITEMS`](nearhead_fleet::scripts::GET_ITEMS).
+pub(super) fn items(value: Value, count: usize) -> Result<Vec<Option<Bytes>>, Box<str>> {
+    let values = list(value)?;
+    if values.len() != count {
+        return Err(format!("{} items instead of {count}", values.len()).into());
+    }
+    let items = values.into_iter().map(|value| match value {
+        Value::BulkString(bytes) => Some(bytes.into()),
+        _ => None,
+    });
+    Ok(items.collect())
+}
+
+/// What `BRPOP` has taken from a list, if anything.
+pub(super) fn popped(value: Value) -> Result<Option<Bytes>, Box<str>> {
+    if value == Value::Nil {
+        return Ok(None);
+    }
+    match pair(value)? {
+        (_, Value::BulkString(bytes)) => Ok(Some(bytes.into())),
+        (_, other) => Err(instead_of("an element of a list", &other)),
+    }
+}
+
 /// Whether the answer of `ROLE` is that of a master.
 pub(super) fn is_master(value: &Value) -> bool {
     let Value::Array(values) = value else {

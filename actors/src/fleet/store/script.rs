@@ -39,10 +39,13 @@ pub(super) struct ScriptCall<'a> {
 }
 
 impl<'a> ScriptCall<'a> {
-    pub(super) fn new(script: &'static KnownScript, keys: &[&'a String]) -> Self {
+    pub(super) fn new(
+        script: &'static KnownScript,
+        keys: impl IntoIterator<Item = &'a String>,
+    ) -> Self {
         Self {
             script,
-            keys: keys.iter().map(|key| key.as_str()).collect(),
+            keys: keys.into_iter().map(String::as_str).collect(),
             args: Vec::new(),
         }
     }

@@ -11,13 +11,12 @@ use nearhead_chain::{
 use tokio::task::JoinError;
 
 use super::{
-    BlockRef, Shared,
+    Asks, BlockRef, Got, Shared,
     counts::CallEnd,
     single_flight::{ListRef, Subject, Wanted, WantedAccount},
 };
 use crate::{
     messages::{QueryError, Reply},
-    saved::WantedState,
     upstream::{
         client::{CallError, OptionalMethod, UpstreamClient, answer_bytes},
         health::{Fault, FaultReport, UpstreamId, Verdict},
@@ -46,37 +45,41 @@ pub(super) enum Retry {
 }
 
 impl Shared {
-    /// Whether an earlier process has saved all that is wanted. It is held then.
-    async fn restore(&self, block: &BlockRef, wanted: &Wanted) -> bool {
-        let Some(items) = &self.items else {
-            return false;
+    /// Gets what is wanted: from what an earlier process has saved, from other processes, or from
+    /// upstreams.
+    pub(super) async fn fetch(&self, asks: Asks, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
+        let Some(parts) = wanted.parts() else {
+            return self.ask_upstreams(block, wanted).await;
         };
-        let wanted = match wanted {
-            Wanted::Account(wanted) => vec![WantedState {
-                address: wanted.address,
-                slots: wanted.slots.clone(),
-                with_code: wanted.with_code,
-            }],
-            Wanted::Accounts(wanted) => {
-                let accounts = wanted.batches.iter().flatten().cloned();
-                // As they are fetched: with the code of those without slots.
-                let wanted = accounts.map(|(address, slots)| WantedState {
-                    address,
-                    with_code: slots.is_empty(),
-                    slots,
-                });
-                wanted.collect()
+        if let Some(items) = &self.items
+            && items.load(Arc::clone(&block.state), parts.clone()).await
+        {
+            return Ok(());
+        }
+        if asks == Asks::Client
+            && let Some(others) = self.others.get()
+        {
+            match others.get(block, parts).await {
+                Got::Held => return Ok(()),
+                Got::AskNodes => {}
+                Got::Nothing => return Err(QueryError::Unavailable),
             }
-            Wanted::AccessList(_) => return false,
-        };
-        items.load(Arc::clone(&block.state), wanted).await
+        }
+        let fetched = self.ask_upstreams(block, wanted).await;
+        self.give_to_others();
+        fetched
+    }
+
+    /// Gives other processes what was gained. Nobody waits for it.
+    pub(super) fn give_to_others(&self) {
+        if let Some(others) = self.others.get() {
+            let (others, store) = (Arc::clone(others), Arc::clone(&self.store));
+            self.runtime.spawn(async move { others.give(&store).await });
+        }
     }
 
     /// Asks one upstream after another until one gives what is wanted.
-    pub(super) async fn fetch(&self, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
-        if self.restore(block, wanted).await {
-            return Ok(());
-        }
+    async fn ask_upstreams(&self, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
         let order = self.standing.order(Instant::now());
         let mut retry = match order.is_limited {
             true => Retry::Soon,

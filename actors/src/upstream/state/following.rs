@@ -74,6 +74,7 @@ impl StateFollower {
             let end = end.unwrap_or(MergeEnd::Late);
             self.shared.merged.end();
             self.shared.merges.count(from, end);
+            self.shared.give_to_others();
             let is_head = self
                 .link
                 .head

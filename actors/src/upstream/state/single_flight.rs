@@ -10,7 +10,10 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
-use crate::messages::{QueryError, Reply};
+use crate::{
+    messages::{QueryError, Reply},
+    saved::WantedState,
+};
 
 /// What a node is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,28 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
+    /// The accounts of it; `None` for an access list.
+    pub(super) fn parts(&self) -> Option<Vec<WantedState>> {
+        match self {
+            Self::Account(wanted) => Some(vec![WantedState {
+                address: wanted.address,
+                slots: wanted.slots.clone(),
+                with_code: wanted.with_code,
+            }]),
+            Self::Accounts(wanted) => {
+                let accounts = wanted.batches.iter().flatten().cloned();
+                // As they are fetched: with the code of those without slots.
+                let wanted = accounts.map(|(address, slots)| WantedState {
+                    address,
+                    with_code: slots.is_empty(),
+                    slots,
+                });
+                Some(wanted.collect())
+            }
+            Self::AccessList(_) => None,
+        }
+    }
+
     pub(super) const fn subject(&self) -> Subject {
         match self {
             Self::Account(_) | Self::Accounts(_) => Subject::State,

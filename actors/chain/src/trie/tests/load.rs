@@ -84,6 +84,31 @@ proptest! {
         prop_assert_eq!(asked.len(), loads, "nothing is asked for twice");
     }
 
+    /// What one store gains is all that another one needs, and is not gained there again.
+    #[test]
+    fn what_was_gained_is_enough_for_others(
+        updates in prop::collection::vec(any_update(), 1..12),
+    ) {
+        let mut model = StateModel::default();
+        let store = NodeStore::bounded(usize::MAX);
+        prop_assert!(store.take_gained().is_empty());
+        store.record_gained();
+        let mut state = State::empty(&store);
+        let mut gained = B256Map::default();
+        for update in &updates {
+            model.apply(update);
+            state = state.commit(state.update(update).unwrap());
+            let hashes = store.take_gained().into_iter();
+            gained.extend(hashes.filter_map(|hash| Some((hash, store.content(&hash)?))));
+        }
+        let other = NodeStore::bounded(usize::MAX);
+        other.record_gained();
+        let copy = State::hold(&other, state.root());
+        prop_assert!(load_all(&copy, &mut |hash: &B256| gained.get(hash).cloned()));
+        model.check(&copy, &addresses(), &slots());
+        prop_assert!(other.take_gained().is_empty());
+    }
+
     /// One item of the copy is missing, or has other bytes: what needs it is not loaded, and what
     /// is loaded is right.
     #[test]

@@ -1,0 +1,158 @@
+//! Wants: state that a process asks for, and another one gets from its nodes.
+//!
+//! A want has the MAC of the fleet, so that who can write into the store cannot have nodes asked.
+//! One that is replayed costs nothing but a look at what is held.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rlp::{Decodable as _, Encodable as _, RlpDecodable, RlpEncodable};
+
+use crate::{
+    bounds::{WANT_BYTES_MAX, WANT_KEYS_MAX},
+    fleet_key::{FleetKey, Purpose},
+    sealed::{self, OpenError},
+};
+
+/// State of one block.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Want {
+    /// The block's hash.
+    pub block: B256,
+    /// Accounts with slots.
+    pub accounts: Vec<WantedItems>,
+}
+
+/// An account and slots of it.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct WantedItems {
+    /// The account.
+    pub address: Address,
+    /// The slots.
+    pub slots: Vec<U256>,
+    /// Whether its code is wanted too.
+    pub with_code: bool,
+}
+
+impl Want {
+    /// Wants for these accounts, as few as their bounds allow.
+    #[must_use]
+    pub fn split(block: B256, accounts: impl IntoIterator<Item = WantedItems>) -> Vec<Self> {
+        let mut wants: Vec<Self> = Vec::new();
+        let mut keys = WANT_KEYS_MAX;
+        for account in accounts {
+            let WantedItems {
+                address,
+                slots,
+                with_code,
+            } = account;
+            // An account without slots has one chunk, which is empty.
+            let mut chunks = slots.chunks(WANT_KEYS_MAX - 1);
+            let mut next = Some(chunks.next().unwrap_or_default());
+            while let Some(slots) = next {
+                if keys + 1 + slots.len() > WANT_KEYS_MAX {
+                    keys = 0;
+                    wants.push(Self {
+                        block,
+                        accounts: Vec::new(),
+                    });
+                }
+                keys += 1 + slots.len();
+                if let Some(want) = wants.last_mut() {
+                    want.accounts.push(WantedItems {
+                        address,
+                        slots: slots.to_vec(),
+                        with_code,
+                    });
+                }
+                next = chunks.next();
+            }
+        }
+        wants
+    }
+
+    /// Writes the want, with its MAC.
+    #[must_use]
+    pub fn seal(&self, key: &FleetKey) -> Bytes {
+        sealed::seal(key, Purpose::Want, |out| self.encode(out)).0
+    }
+
+    /// Reads a want.
+    ///
+    /// # Errors
+    /// The bytes are no want of this fleet, or have more keys than a want may have.
+    pub fn open(bytes: &[u8], key: &FleetKey) -> Result<Self, OpenError> {
+        let (mut content, _) = sealed::open(bytes, WANT_BYTES_MAX, key, Purpose::Want, true)?;
+        let want = Self::decode(&mut content).map_err(OpenError::Malformed)?;
+        let keys = want.accounts.iter().map(|account| 1 + account.slots.len());
+        match content.is_empty() && keys.sum::<usize>() <= WANT_KEYS_MAX {
+            true => Ok(want),
+            false => Err(OpenError::Malformed(alloy_rlp::Error::UnexpectedLength)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> FleetKey {
+        FleetKey::new(&[byte; 32], b"fleet").unwrap()
+    }
+
+    fn account(address: u8, slots: usize) -> WantedItems {
+        WantedItems {
+            address: Address::repeat_byte(address),
+            slots: (0..slots).map(|_| U256::MAX).collect(),
+            with_code: true,
+        }
+    }
+
+    /// Each part is within the bounds, and together they have all.
+    #[test]
+    fn what_is_wanted_is_split() {
+        for accounts in [
+            vec![],
+            vec![account(1, 0)],
+            vec![account(1, 255)],
+            vec![account(1, 256)],
+            vec![account(1, 200), account(2, 100), account(3, 1_000)],
+            vec![account(1, 0); 600],
+        ] {
+            let block = B256::repeat_byte(9);
+            let wants = Want::split(block, accounts.clone());
+            let slots = |accounts: &[WantedItems]| -> usize {
+                accounts.iter().map(|account| account.slots.len()).sum()
+            };
+            let found: usize = wants.iter().map(|want| slots(&want.accounts)).sum();
+            assert_eq!(found, slots(&accounts));
+            for want in wants {
+                let bytes = want.seal(&key(1));
+                assert!(bytes.len() <= WANT_BYTES_MAX, "{} bytes", bytes.len());
+                assert_eq!(Want::open(&bytes, &key(1)), Ok(want));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_fleet_has_not_written_is_refused() {
+        let want = Want {
+            block: B256::ZERO,
+            accounts: vec![account(1, 3)],
+        };
+        let bytes = want.seal(&key(1));
+        assert_eq!(Want::open(&bytes, &key(2)), Err(OpenError::Mac));
+        let mut other = bytes.to_vec();
+        other[5] ^= 1;
+        assert_eq!(Want::open(&other, &key(1)), Err(OpenError::Mac));
+        assert_eq!(Want::open(b"", &key(1)), Err(OpenError::Length(0)));
+        let many = Want {
+            accounts: vec![account(1, 200), account(1, 100)],
+            ..want
+        };
+        let bytes = many.seal(&key(1));
+        assert!(matches!(
+            Want::open(&bytes, &key(1)),
+            Err(OpenError::Malformed(_))
+        ));
+    }
+}

@@ -1,0 +1,294 @@
+//! State that the processes of a fleet share: trie nodes and codes by hash, in the store.
+//!
+//! They prove themselves, so that whoever wrote them need not be believed. What is not there is
+//! asked of a node by one process at a time; a process without nodes leaves a want, which one with
+//! nodes takes.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use alloy_primitives::{
+    B256, Bytes, Keccak256, keccak256,
+    map::{B256Map, B256Set},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use nearhead_chain::trie::NodeStore;
+use nearhead_fleet::{
+    bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE},
+    fleet_key::FleetKey,
+    want::{Want, WantedItems},
+};
+use parking_lot::Mutex;
+use tokio::{sync, task, time};
+
+use super::store::{FleetStore, StoreError};
+use crate::{
+    saved::WantedState,
+    upstream::{BlockRef, Got, SharedState},
+};
+
+/// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
+const WAIT_MAX: Duration = Duration::from_millis(2_500);
+
+/// First pause between two looks at what others have put; it doubles until [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+
+/// Longest pause between two looks.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Items that are asked for before the tries are looked at again.
+const ITEMS_MISSING_MAX: usize = 1_024;
+
+/// Time for which the store is left alone after a call that failed.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// What a process shares state by.
+pub(super) struct StateShare {
+    store: FleetStore,
+    key: FleetKey,
+    has_nodes: bool,
+    /// Until when the store is left alone.
+    away_until: Mutex<Option<Instant>>,
+    /// Held while items are given.
+    giving: sync::Mutex<()>,
+    counts: Arc<StateShareCounts>,
+}
+
+/// Counts of what a process shares.
+#[derive(Debug, Default)]
+pub struct StateShareCounts {
+    /// Nodes and codes that came from other processes.
+    pub loaded: Count,
+    /// Nodes and codes that were put for others, and were not there.
+    pub given: Count,
+    /// Bytes under a hash that is not theirs.
+    pub refused: Count,
+    /// Wants that the fleet has not written.
+    pub refused_wants: Count,
+    /// Wants that were left for others.
+    pub wanted: Count,
+    /// Wants of others that were served.
+    pub served: Count,
+}
+
+impl fmt::Debug for StateShare {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StateShare")
+    }
+}
+
+impl StateShare {
+    pub(super) const fn new(
+        store: FleetStore,
+        key: FleetKey,
+        has_nodes: bool,
+        counts: Arc<StateShareCounts>,
+    ) -> Self {
+        Self {
+            store,
+            key,
+            has_nodes,
+            away_until: Mutex::new(None),
+            giving: sync::Mutex::const_new(()),
+            counts,
+        }
+    }
+
+    /// Stores what is wanted, as far as others have it: level by level of the tries, all keys at
+    /// once. Returns whether all is held now.
+    async fn load(
+        &self,
+        block: &BlockRef,
+        wanted: &Arc<[WantedState]>,
+    ) -> Result<bool, StoreError> {
+        let mut found: B256Map<Bytes> = HashMap::default();
+        loop {
+            let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
+            let look = task::spawn_blocking(move || {
+                let mut missing = B256Set::default();
+                let mut is_held = true;
+                for WantedState {
+                    address,
+                    slots,
+                    with_code,
+                } in &*wanted
+                {
+                    is_held &= state.load(address, slots, *with_code, |hash: &B256| {
+                        let item = found.get(hash).cloned();
+                        if item.is_none() && missing.len() < ITEMS_MISSING_MAX {
+                            missing.insert(*hash);
+                        }
+                        item
+                    });
+                }
+                (is_held, missing)
+            });
+            // If the runtime ends, nobody waits for the answer.
+            let Ok((is_held, missing)) = look.await else {
+                return Ok(false);
+            };
+            if is_held || missing.is_empty() {
+                return Ok(is_held);
+            }
+            let missing: Vec<B256> = missing.into_iter().collect();
+            found = HashMap::default();
+            for hashes in missing.chunks(ITEMS_AT_ONCE) {
+                let items = self.store.get_items(hashes).await?;
+                for (hash, item) in hashes.iter().zip(items) {
+                    let Some(item) = item else {
+                        continue;
+                    };
+                    match keccak256(&item) == *hash {
+                        true => _ = found.insert(*hash, item),
+                        false => self.counts.refused.add(1),
+                    }
+                }
+            }
+            if found.is_empty() {
+                return Ok(false);
+            }
+            self.counts.loaded.add(found.len() as u64);
+        }
+    }
+
+    /// Gets what is wanted from others, or finds out that it is this process' turn.
+    async fn get(&self, block: &BlockRef, wanted: Arc<[WantedState]>) -> Result<Got, StoreError> {
+        let until = Instant::now() + WAIT_MAX;
+        let mut pause = PAUSE_MIN;
+        let turn = turn_of(block, &wanted);
+        while !self.load(block, &wanted).await? {
+            match self.store.take_turn(&turn).await? {
+                true if self.has_nodes => return Ok(Got::AskNodes),
+                true => self.want(block, &wanted).await?,
+                false => {}
+            }
+            if Instant::now() > until {
+                return Ok(self.without_others());
+            }
+            time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        Ok(Got::Held)
+    }
+
+    const fn without_others(&self) -> Got {
+        match self.has_nodes {
+            true => Got::AskNodes,
+            false => Got::Nothing,
+        }
+    }
+
+    /// Leaves wants for others.
+    async fn want(&self, block: &BlockRef, wanted: &[WantedState]) -> Result<(), StoreError> {
+        let accounts = wanted.iter().map(|account| WantedItems {
+            address: account.address,
+            slots: account.slots.clone(),
+            with_code: account.with_code,
+        });
+        for want in Want::split(block.hash, accounts) {
+            self.store.want(&want.seal(&self.key)).await?;
+            self.counts.wanted.add(1);
+        }
+        Ok(())
+    }
+
+    /// Puts items for others.
+    pub(super) async fn put(
+        &self,
+        items: impl Iterator<Item = (B256, Bytes)>,
+    ) -> Result<(), StoreError> {
+        let mut items = items.peekable();
+        while items.peek().is_some() {
+            let some: Vec<_> = items.by_ref().take(ITEMS_AT_ONCE).collect();
+            let put = self.store.put_items(&some).await?;
+            self.counts.given.add(put);
+        }
+        Ok(())
+    }
+
+    /// The result of calls, unless one of them failed: then the store is left alone for a while.
+    pub(super) fn unless_failed<T>(&self, result: Result<T, StoreError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                tracing::debug!(%error, "state is not shared for a while");
+                *self.away_until.lock() = Some(Instant::now() + AWAY);
+                None
+            }
+        }
+    }
+
+    fn is_away(&self) -> bool {
+        let until = *self.away_until.lock();
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+impl SharedState for StateShare {
+    fn get<'a>(&'a self, block: &'a BlockRef, wanted: Vec<WantedState>) -> BoxFuture<'a, Got> {
+        let get = async move {
+            if self.is_away() {
+                return self.without_others();
+            }
+            let got = self.get(block, wanted.into()).await;
+            self.unless_failed(got)
+                .unwrap_or_else(|| self.without_others())
+        };
+        get.boxed()
+    }
+
+    fn give<'a>(&'a self, store: &'a NodeStore) -> BoxFuture<'a, ()> {
+        let give = async move {
+            // What is gained meanwhile is given at once by who waits here.
+            let _turn = self.giving.lock().await;
+            let gained = store.take_gained();
+            if self.is_away() {
+                return;
+            }
+            let gained = gained.into_iter();
+            let items = gained.filter_map(|hash| Some((hash, store.content(&hash)?)));
+            let items = items.filter(|(_, item)| item.len() <= ITEM_BYTES_MAX);
+            let put = self.put(items).await;
+            self.unless_failed(put);
+        };
+        give.boxed()
+    }
+}
+
+/// What names the state that is wanted: the same at every process.
+fn turn_of(block: &BlockRef, wanted: &[WantedState]) -> B256 {
+    let mut hasher = Keccak256::new();
+    hasher.update(block.state.root());
+    for account in wanted {
+        hasher.update(account.address);
+        hasher.update([u8::from(account.with_code)]);
+        hasher.update((account.slots.len() as u64).to_be_bytes());
+        for slot in &account.slots {
+            hasher.update(slot.to_be_bytes::<32>());
+        }
+    }
+    hasher.finalize()
+}
+
+/// A count that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// The count now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,98 @@
+//! Calls about state that processes share: items by hash, wants, and turns.
+
+use std::time::Duration;
+
+use alloy_primitives::{B256, Bytes};
+use nearhead_fleet::{
+    bounds::{
+        CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
+        REPLY_BYTES_MAX, TURN, WANT_BYTES_MAX, WANTS_MAX,
+    },
+    scripts,
+};
+use redis::Value;
+
+use super::{
+    FleetStore, StoreError, StoreFault, millis, reply,
+    script::{KnownScript, ScriptCall, ask, run},
+};
+
+static GET_ITEMS: KnownScript = KnownScript::new(scripts::GET_ITEMS);
+static PUT_ITEMS: KnownScript = KnownScript::new(scripts::PUT_ITEMS);
+static WANT: KnownScript = KnownScript::new(scripts::WANT);
+
+impl FleetStore {
+    /// The items with these hashes, of which there are at most [`ITEMS_AT_ONCE`]. Nothing is
+    /// checked: they may have other hashes.
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn get_items(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        debug_assert!(hashes.len() <= ITEMS_AT_ONCE);
+        let keys = &self.0.keys;
+        let mut call = ScriptCall::new(&GET_ITEMS, &keys.items).number(ITEM_BYTES_MAX as u64);
+        for hash in hashes {
+            call = call.bytes(hash.as_slice());
+        }
+        let asked = ask(&self.0.items, &call, ITEMS_BYTES_MAX, CALL_TIME_MAX);
+        let (server, answer) = asked.await?;
+        let items = reply::items(answer, hashes.len());
+        items.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
+    }
+
+    /// Puts items, of which there are at most [`ITEMS_AT_ONCE`]. Returns how many were not there.
+    ///
+    /// # Errors
+    /// The store did not answer as it should. Some may have been put even so.
+    pub async fn put_items(&self, items: &[(B256, Bytes)]) -> Result<u64, StoreError> {
+        debug_assert!(items.len() <= ITEMS_AT_ONCE);
+        let keys = &self.0.keys;
+        let mut call = ScriptCall::new(&PUT_ITEMS, &keys.items).number(ITEMS_HALF_BYTES);
+        for (hash, item) in items {
+            call = call.bytes(hash.as_slice()).bytes(item);
+        }
+        let parse = |word: &str, number| scripts::parse_count("put", word, number);
+        run(&self.0.puts, &call, CALL_TIME_MAX, parse).await
+    }
+
+    /// Adds a want. Returns how many wait.
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn want(&self, want: &[u8]) -> Result<u64, StoreError> {
+        let call = ScriptCall::new(&WANT, [&self.0.keys.wants])
+            .bytes(want)
+            .number(WANTS_MAX);
+        let parse = |word: &str, number| scripts::parse_count("wanted", word, number);
+        run(&self.0.items, &call, CALL_TIME_MAX, parse).await
+    }
+
+    /// Takes the oldest want; waits up to `wait` for one. Others may have written it.
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn next_want(&self, wait: Duration) -> Result<Option<Bytes>, StoreError> {
+        let mut command = redis::cmd("BRPOP");
+        command.arg(&self.0.keys.wants).arg(wait.as_secs_f64());
+        let bytes_max = WANT_BYTES_MAX + REPLY_BYTES_MAX;
+        let asked = self.0.wants.ask(&command, bytes_max, wait + CALL_TIME_MAX);
+        let (server, answer) = asked.await?;
+        let want = reply::popped(answer);
+        want.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
+    }
+
+    /// Takes the turn to ask nodes for what has this digest. Returns whether no other process has
+    /// it. It ends by itself after [`TURN`].
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn take_turn(&self, digest: &B256) -> Result<bool, StoreError> {
+        let mut command = redis::cmd("SET");
+        command.arg(format!("{}:{digest:x}", self.0.keys.turns));
+        command.arg(&self.0.owner);
+        command.arg("NX").arg("PX").arg(millis(TURN));
+        let asked = self.0.items.ask(&command, REPLY_BYTES_MAX, CALL_TIME_MAX);
+        let (_, answer) = asked.await?;
+        Ok(answer != Value::Nil)
+    }
+}

@@ -1,0 +1,128 @@
+//! Serves wants: state that other processes of the fleet need, from this process' nodes.
+
+use std::{sync::Arc, time::Duration};
+
+use alloy_primitives::{B256, Bytes, keccak256};
+use nearhead_fleet::{
+    fleet_key::FleetKey,
+    want::{Want, WantedItems},
+};
+use tokio::{sync::Semaphore, task, time};
+
+use super::{
+    state_share::{StateShare, StateShareCounts},
+    store::FleetStore,
+};
+use crate::{
+    head::Head,
+    saved::WantedState,
+    upstream::{BlockRef, StateSource},
+};
+
+/// Wants that are served at once: half of what a node is asked at once by default.
+const AT_ONCE: usize = 8;
+
+/// How long the store is asked for the next want.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Pause after a call that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What serves wants.
+#[derive(Clone)]
+pub(super) struct WantServer {
+    pub(super) store: FleetStore,
+    pub(super) key: FleetKey,
+    pub(super) share: Arc<StateShare>,
+    pub(super) source: StateSource,
+    pub(super) head: Head,
+    pub(super) counts: Arc<StateShareCounts>,
+}
+
+impl WantServer {
+    /// Serves one want after another, until it is dropped.
+    pub(super) async fn run(self) {
+        let permits = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            // Wants that nobody has time for wait in the store, for any process.
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+                return;
+            };
+            let bytes = match self.store.next_want(WAIT).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::debug!(%error, "no wants of others are served for a while");
+                    time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let want = match Want::open(&bytes, &self.key) {
+                Ok(want) => want,
+                Err(error) => {
+                    tracing::debug!(%error, "a want is refused");
+                    self.counts.refused_wants.add(1);
+                    continue;
+                }
+            };
+            let server = self.clone();
+            task::spawn(async move {
+                server.serve(want).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn serve(&self, want: Want) {
+        // One of a block that this process does not have yet, or not any more, is repeated.
+        let block = self.head.load();
+        let block = block.and_then(|held| BlockRef::of(&held.by_hash(&want.block)?.clone()));
+        let Some(block) = block else {
+            return;
+        };
+        for account in want.accounts {
+            let WantedItems {
+                address,
+                slots,
+                with_code,
+            } = account;
+            let wanted = WantedState {
+                address,
+                slots,
+                with_code,
+            };
+            let mut items = items_of(&block, &wanted).await;
+            if items.is_none() {
+                if let Err(error) = self.source.fetch_for_others(&block, wanted.clone()).await {
+                    tracing::debug!(?error, number = block.number, "a want is not served");
+                    return;
+                }
+                items = items_of(&block, &wanted).await;
+            }
+            // What is evicted again is wanted again.
+            let Some(items) = items else {
+                return;
+            };
+            let put = self.share.put(items.into_iter()).await;
+            if self.share.unless_failed(put).is_none() {
+                return;
+            }
+        }
+        self.counts.served.add(1);
+    }
+}
+
+/// The nodes that prove an account and its slots, and its code; `None` if some are not held.
+async fn items_of(block: &BlockRef, wanted: &WantedState) -> Option<Vec<(B256, Bytes)>> {
+    let (state, wanted) = (Arc::clone(&block.state), wanted.clone());
+    let items = task::spawn_blocking(move || {
+        let proof = state.prove(&wanted.address, &wanted.slots).ok()?;
+        let code = match &proof.account {
+            Some(account) if wanted.with_code => Some(state.code(&account.code_hash).ok()?),
+            _ => None,
+        };
+        let items = proof.into_nodes().chain(code);
+        Some(items.map(|item| (keccak256(&item), item)).collect())
+    });
+    items.await.ok()?
+}

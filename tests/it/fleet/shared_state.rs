@@ -1,0 +1,157 @@
+//! State that one process asks of a node is there for all.
+
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+use super::stage::{Stage, leads, wait_heads};
+use crate::{
+    harness::{Server, check, request, wait_until},
+    node::comparison::{Comparison, GETH},
+    upstreams::proxy::Proxy,
+};
+
+/// A member of a metric.
+fn count(server: &Server, metric: &str, event: &str) -> f64 {
+    server.metric(&format!(
+        "nearhead_fleet_state_{metric}_total{{event=\"{event}\"}}"
+    ))
+}
+
+/// Blocks that were merged as far as their state was held.
+fn merged(server: &Server) -> f64 {
+    let metrics = server.get_admin("/metrics");
+    let lines = metrics.text().lines().filter(|line| {
+        line.starts_with("nearhead_state_merges_total") && line.contains("\"whole\"")
+    });
+    let values = lines.map(|line| line.rsplit(' ').next().unwrap());
+    values.map(|value| value.parse::<f64>().unwrap()).sum()
+}
+
+/// The addresses that the transactions of a block name.
+fn accounts(block: &Value) -> Vec<Value> {
+    let transactions = block["transactions"].as_array().unwrap();
+    let of = |name: &'static str| transactions.iter().map(move |one| one[name].clone());
+    let mut accounts: Vec<Value> = of("from").chain(of("to")).collect();
+    accounts.retain(Value::is_string);
+    accounts.sort_by_key(Value::to_string);
+    accounts.dedup();
+    accounts
+}
+
+/// Answers of a process about accounts are those of geth; proofs lead to the block's state root.
+fn check_state(server: &Server, stage: &Stage, accounts: &[Value], block: &Value) {
+    let mut comparison = Comparison::between(server, stage.geth.address());
+    let (number, root) = (&block["number"], &block["stateRoot"]);
+    let root: B256 = root.as_str().unwrap().parse().unwrap();
+    comparison.compare("block", "eth_getBlockByNumber", json!([number, false]));
+    for account in accounts {
+        comparison.queue("state", "eth_getBalance", json!([account, number]));
+        comparison.queue("state", "eth_getTransactionCount", json!([account, number]));
+        comparison.queue("state", "eth_getCode", json!([account, number]));
+        comparison.queue("state", "eth_getStorageAt", json!([account, "0x0", number]));
+        comparison.queue_proof(json!([account, ["0x0", "0x1"], number]), root);
+    }
+    comparison.flush();
+    comparison.finish(GETH);
+    // Contracts may refuse the call: both give the same data.
+    for account in accounts {
+        let params = json!([{"to": account, "data": "0x"}, number]);
+        let ours = server.connect().call("eth_call", &params);
+        let theirs = stage.geth.connect().call("eth_call", &params);
+        for pointer in ["/result", "/error/data"] {
+            let case = format!("eth_call {params} {pointer}");
+            check(&case, &ours.pointer(pointer), &theirs.pointer(pointer));
+        }
+    }
+}
+
+fn proofs(proxies: &[&Proxy]) -> usize {
+    proxies
+        .iter()
+        .map(|proxy| proxy.calls("eth_getProof"))
+        .sum()
+}
+
+/// Replicas without nodes answer about state as geth does. What one of them has read, nodes are not
+/// asked for again, whichever process reads it; after a block, what the leader merged is there for
+/// all.
+#[test]
+fn state_is_asked_of_nodes_once() {
+    let mut stage = Stage::new("fleet-state", 47, [150, 4]);
+    let first = stage.go_to(130);
+    let proxies = [(); 2].map(|()| stage.proxy());
+    let leader = stage.join(Some(proxies[0].address));
+    assert!(leads(&leader));
+    let other = stage.join(Some(proxies[1].address));
+    let replicas = [stage.join(None), stage.join(None)];
+    wait_heads(&[&leader, &other, &replicas[0], &replicas[1]], first);
+
+    let latest = |stage: &Stage| {
+        let params = json!([format!("{:#x}", stage.head().0), true]);
+        stage.geth.connect().result("eth_getBlockByNumber", &params)
+    };
+    let block = latest(&stage);
+    let accounts = accounts(&block);
+    assert!(accounts.len() >= 4, "{accounts:?}");
+    check_state(&replicas[0], &stage, &accounts, &block);
+    let calls = proofs(&[&proxies[0], &proxies[1]]);
+    assert!(calls > 0);
+    for server in [&replicas[1], &leader, &other, &replicas[0]] {
+        check_state(server, &stage, &accounts, &block);
+    }
+    let again = proofs(&[&proxies[0], &proxies[1]]);
+    check("calls for what one process has read", &again, &calls);
+    assert!(count(&replicas[1], "items", "loaded") > 0.0);
+    assert!(count(&replicas[0], "wants", "left") > 0.0);
+    let served = count(&leader, "wants", "served") + count(&other, "wants", "served");
+    assert!(served > 0.0);
+
+    // The leader merges what a block changes: nobody has to want it again.
+    let merged = || merged(&leader);
+    let before = merged();
+    let head = stage.go_to(131);
+    wait_heads(&[&leader, &other, &replicas[0], &replicas[1]], head);
+    wait_until("merged", || merged() > before);
+    let block = latest(&stage);
+    // What the next block changes is given after it.
+    let head = stage.go_to(132);
+    wait_heads(&[&leader, &other, &replicas[0], &replicas[1]], head);
+    let root = latest(&stage)["stateRoot"].clone();
+    let is_there = format!(
+        "local root = '{}'
+        root = string.gsub(root, '..', function(byte) return string.char(tonumber(byte, 16)) end)
+        local there = redis.call('HEXISTS', KEYS[1], root) + redis.call('HEXISTS', KEYS[2], root)
+        return tostring(there)",
+        root.as_str().unwrap().trim_start_matches("0x"),
+    );
+    let halves = ["items-0", "items-1"].map(|key| stage.key(key));
+    let halves = halves.each_ref().map(String::as_str);
+    wait_until("given", || stage.redis.eval(&is_there, &halves) == "1");
+    let wants = count(&replicas[1], "wants", "left");
+    check_state(&replicas[1], &stage, &accounts, &block);
+    check("wants", &count(&replicas[1], "wants", "left"), &wants);
+
+    // What others write under a hash is refused, and asked for again.
+    let rewrite = "for _, key in ipairs(KEYS) do \
+                   for _, hash in ipairs(redis.call('HKEYS', key)) do \
+                   redis.call('HSET', key, hash, 'false') end end return 'OK'";
+    let head = stage.go_to(133);
+    wait_heads(&[&replicas[0]], head);
+    wait_until("merged", || merged() > before + 2.0);
+    stage.redis.eval(rewrite, &halves);
+    check_state(&replicas[0], &stage, &accounts, &latest(&stage));
+    assert!(count(&replicas[0], "items", "refused") > 0.0);
+
+    // Without the store, a replica says that another attempt may succeed, and it does.
+    stage.redis.kill();
+    let absent = json!([format!("0x{}", "ab".repeat(20)), "latest"]);
+    let call = request(1, "eth_getBalance", &absent).to_string();
+    let mut connection = replicas[0].connect();
+    let refusal = connection.post(&call);
+    assert_eq!(
+        (refusal.status, refusal.header("retry-after")),
+        (503, Some("1"))
+    );
+    stage.redis.restart(true);
+    wait_until("state", || connection.post(&call).status == 200);
+}
