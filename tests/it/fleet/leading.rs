@@ -1,25 +1,11 @@
 //! Who leads: after a leader that is killed, paused or ended comes another one, and no entry of
 //! an earlier epoch counts.
 
-use super::stage::{Stage, leads, wait_heads};
+use super::stage::{Stage, epoch, leader_of, leads, wait_heads};
 use crate::{
-    harness::{Server, wait_until},
+    harness::wait_until,
     node::comparison::{Comparison, GETH},
 };
-
-/// The epoch that a process has met.
-fn epoch(server: &Server) -> u64 {
-    server.metric("nearhead_fleet_epoch") as u64
-}
-
-/// The process that leads, and the others.
-fn leader_of(mut servers: Vec<Server>) -> (Server, Vec<Server>) {
-    let find = |servers: &[Server]| servers.iter().position(leads);
-    wait_until("one process leads", || find(&servers).is_some());
-    let leader = servers.swap_remove(find(&servers).unwrap());
-    assert!(!servers.iter().any(leads), "two processes lead");
-    (leader, servers)
-}
 
 /// How often nodes were asked for what only a process that follows them asks for.
 fn followed(proxy: &crate::upstreams::proxy::Proxy) -> usize {
@@ -88,7 +74,7 @@ fn another_process_leads_when_the_leader_is_gone() {
     let head = stage.go_to(135);
     wait_heads(&[&others[0], &replica], head);
     next.process.check_end(0);
-    assert!(leads(&others[0]));
+    wait_until("it leads", || leads(&others[0]));
 
     let mut comparison = Comparison::between(&replica, stage.geth.address());
     comparison.blocks(head.0 - 126..=head.0);

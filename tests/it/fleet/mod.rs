@@ -5,13 +5,22 @@
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
+//! | `cut` | a leader that is cut from the store, and from its node |
+//! | `load` | processes that are replaced and killed while clients read |
+//! | `sentinel` | a failover of the store that loses writes |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
-//! `redis` is a Redis of a test's own; `stage` has it, geth and the processes.
+//! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
+//! geth and the processes; `rotation` is a proxy before them, and its clients.
 
+mod cut;
 mod following;
 mod leading;
+mod link;
+mod load;
 mod redis;
 mod shared_state;
+mod rotation;
+mod sentinel;
 mod stage;
 mod store;

@@ -18,34 +18,51 @@ pub(super) struct Redis {
     process: Option<Process>,
     folder: PathBuf,
     port: u16,
+    arguments: Vec<String>,
 }
 
 impl Redis {
     /// Starts one that has nothing, and writes each change to its append-only file.
     pub(super) fn start(name: &str) -> Self {
+        let appended = ["--appendonly", "yes", "--appendfsync", "always"];
+        Self::start_with(name, &appended)
+    }
+
+    /// Starts one that has nothing, with these arguments.
+    pub(super) fn start_with(name: &str, arguments: &[&str]) -> Self {
         let mut redis = Self {
             process: None,
             folder: scratch(name),
             port: free_port(),
+            arguments: arguments.iter().map(|one| (*one).to_owned()).collect(),
         };
         redis.run();
         redis
     }
 
     fn run(&mut self) {
-        let mut command = Command::new(installed("tests/.tools/bin/redis-server"));
+        let mut command = server();
         let port = self.port.to_string();
         let folder = self.folder.to_str().unwrap();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--dir", folder]);
-        command.args(["--save", "", "--appendonly", "yes"]);
-        command.args(["--appendfsync", "always"]);
+        command.args(["--save", ""]).args(&self.arguments);
         self.process = Some(Process::start(&mut command));
         wait_until("redis answers", || {
-            TcpStream::connect(self.address()).is_ok() && self.call(&[b"PING"]) == "+PONG"
+            let is_there = TcpStream::connect(self.address()).is_ok();
+            // One with a password answers too.
+            is_there
+                && ["+PONG", "-NOAUTH"]
+                    .iter()
+                    .any(|text| self.call(&[b"PING"]).starts_with(text))
         });
     }
 
-    fn address(&self) -> SocketAddr {
+    /// The process, to pause it.
+    pub(super) fn process(&self) -> &Process {
+        self.process.as_ref().unwrap()
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
@@ -77,29 +94,39 @@ impl Redis {
 
     /// Sends a command; returns the answer: its first line, or all of a bulk string.
     pub(super) fn call(&self, words: &[&[u8]]) -> String {
-        let mut connection = TcpStream::connect(self.address()).unwrap();
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            request.extend(format!("${}\r\n", word.len()).into_bytes());
-            request.extend_from_slice(word);
-            request.extend_from_slice(b"\r\n");
-        }
-        connection.write_all(&request).unwrap();
-        let mut answer = BufReader::new(connection);
-        let mut line = String::new();
-        answer.read_line(&mut line).unwrap();
-        let line = line.trim_end().to_owned();
-        let Some(length) = line.strip_prefix('$').and_then(|text| text.parse().ok()) else {
-            return line;
-        };
-        let mut bytes: Vec<u8> = vec![0; length];
-        answer.read_exact(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
+        call(self.address(), words)
     }
 }
 
+/// Sends a command to a server; returns the answer: its first line, or all of a bulk string.
+pub(super) fn call(address: SocketAddr, words: &[&[u8]]) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).into_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    connection.write_all(&request).unwrap();
+    let mut answer = BufReader::new(connection);
+    let mut line = String::new();
+    answer.read_line(&mut line).unwrap();
+    let line = line.trim_end().to_owned();
+    let Some(length) = line.strip_prefix('$').and_then(|text| text.parse().ok()) else {
+        return line;
+    };
+    let mut bytes: Vec<u8> = vec![0; length];
+    answer.read_exact(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The program: a Redis, or a sentinel.
+pub(super) fn server() -> Command {
+    Command::new(installed("tests/.tools/bin/redis-server"))
+}
+
 /// A port at which nobody listens.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     loop {
         let port = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

@@ -62,21 +62,21 @@ impl Stage {
         Proxy::to(&[self.geth.address()])
     }
 
-    /// The arguments of a process that joins, with this node or without one.
-    fn arguments(&self, node: Option<SocketAddr>) -> Vec<String> {
+    /// The arguments of a process that joins, with this node or without one, and with these further
+    /// options, which name the store.
+    pub(super) fn arguments(&self, node: Option<SocketAddr>, further: &[&str]) -> Vec<String> {
         let genesis = self.chain.genesis.to_str().unwrap();
-        let url = self.redis.url();
         let fixed = [
             ["--source", "node"],
             ["--head-age-max", "off"],
             ["--genesis", genesis],
-            ["--fleet", &url],
             ["--fleet-key", SECRET],
             ["--fleet-prefix", &self.name],
         ];
         let mut arguments: Vec<String> = fixed
             .as_flattened()
             .iter()
+            .chain(further)
             .map(|one| (*one).into())
             .collect();
         if let Some(node) = node {
@@ -85,26 +85,51 @@ impl Stage {
         arguments
     }
 
-    fn command(&self, node: Option<SocketAddr>) -> Command {
-        let arguments = self.arguments(node);
+    pub(super) fn command(&self, node: Option<SocketAddr>, further: &[&str]) -> Command {
+        let arguments = self.arguments(node, further);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         serving(&arguments)
     }
 
     /// Starts a process; returns when it is ready.
     pub(super) fn join(&self, node: Option<SocketAddr>) -> Server {
-        Server::of(&mut self.command(node))
+        self.join_by(node, &["--fleet", &self.redis.url()])
+    }
+
+    /// The same with these options, which name the store.
+    pub(super) fn join_by(&self, node: Option<SocketAddr>, further: &[&str]) -> Server {
+        Server::of(&mut self.command(node, further))
     }
 
     /// Starts a process, which may have nothing to serve yet.
     pub(super) fn start(&self, node: Option<SocketAddr>) -> Process {
-        Process::start(&mut self.command(node))
+        Process::start(&mut self.command(node, &["--fleet", &self.redis.url()]))
     }
+}
+
+/// The epoch that a process has met.
+pub(super) fn epoch(server: &Server) -> u64 {
+    server.metric("nearhead_fleet_epoch") as u64
+}
+
+/// The process that leads, and the others.
+#[track_caller]
+pub(super) fn leader_of(mut servers: Vec<Server>) -> (Server, Vec<Server>) {
+    let find = |servers: &[Server]| servers.iter().position(leads);
+    wait_until("one process leads", || find(&servers).is_some());
+    let leader = servers.swap_remove(find(&servers).unwrap());
+    assert!(!servers.iter().any(leads), "two processes lead");
+    (leader, servers)
 }
 
 /// Whether a process leads.
 pub(super) fn leads(server: &Server) -> bool {
-    server.metric("nearhead_fleet_role{role=\"leader\"}") == 1.0
+    role(server, "leader")
+}
+
+/// Whether this is the role of a process.
+pub(super) fn role(server: &Server, role: &str) -> bool {
+    server.metric(&format!("nearhead_fleet_role{{role=\"{role}\"}}")) == 1.0
 }
 
 /// Waits until this block is the head of each process.

@@ -2,7 +2,7 @@
 //! `minBlock`.
 
 mod places;
-mod round_robin;
+pub(crate) mod round_robin;
 
 use std::time::{Duration, Instant};
 

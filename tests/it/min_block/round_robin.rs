@@ -63,7 +63,7 @@ fn round_robin(backends: [SocketAddr; 2]) -> SocketAddr {
 }
 
 /// Passes on one request and its answer. The client has to connect again for the next one.
-fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
+pub(crate) fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
     let mut server = TcpStream::connect(backend)?;
     let mut lines = BufReader::new(client.try_clone()?);
     let mut line = String::new();

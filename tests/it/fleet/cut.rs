@@ -1,0 +1,120 @@
+//! A leader that is cut from the store, and from its node.
+
+use alloy_primitives::B256;
+use serde_json::json;
+
+use super::{
+    link::Link,
+    stage::{Stage, epoch, leads, role, wait_heads},
+};
+use crate::{
+    harness::{Server, check, wait_until},
+    node::{
+        comparison::{Comparison, GETH},
+        head,
+    },
+    upstreams::proxy::Fault,
+};
+
+/// The epochs of the entries in the store.
+fn epochs(stage: &Stage) -> String {
+    let script = b"local epochs = {} \
+        for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do \
+          local epoch = string.match(entry[1], '^%d+') \
+          if epochs[#epochs] ~= epoch then table.insert(epochs, epoch) end \
+        end \
+        return table.concat(epochs, ' ')";
+    let entries = stage.key("entries");
+    let words = [b"EVAL", &script[..], b"1", entries.as_bytes()];
+    stage.redis.call(&words)
+}
+
+/// A process answers about its head as geth does about the block with this hash, which may have
+/// been replaced since.
+fn check_stale(server: &Server, stage: &Stage, (number, hash): (u64, B256)) {
+    let mut connections = [server.connect(), stage.geth.connect()];
+    check("stale", &head(&mut connections[0]), &(number, hash));
+    for (method, params) in [
+        ("eth_getBlockByHash", json!([hash, true])),
+        ("eth_getBlockReceipts", json!([hash])),
+        ("eth_getLogs", json!([{"blockHash": hash}])),
+    ] {
+        let answers = connections
+            .each_mut()
+            .map(|one| one.result(method, &params));
+        let [mut ours, mut theirs] = answers;
+        // Geth says the size of blocks with withdrawals otherwise: see `comparison`.
+        for block in [&mut ours, &mut theirs] {
+            if let Some(block) = block.as_object_mut() {
+                block.retain(|name, _| ["hash", "number", "stateRoot"].contains(&name.as_str()));
+            }
+        }
+        check(method, &ours, &theirs);
+    }
+}
+
+/// Another process leads, and the one that was cut off writes nothing afterwards, though what it
+/// sent arrives late. It serves what it has, and follows when the cut is healed.
+#[test]
+fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
+    let mut stage = Stage::new("fleet-cut", 47, [140, 3]);
+    let first = stage.go_to(134);
+    let link = Link::to(stage.redis.address());
+    let proxy = stage.proxy();
+    let url = format!("redis://{}", link.address);
+    let old = stage.join_by(Some(proxy.address), &["--fleet", &url]);
+    assert!(leads(&old));
+    let next = stage.join(Some(stage.geth.address()));
+    let replica = stage.join(None);
+    let all = [&old, &next, &replica];
+    wait_heads(&all, first);
+    let check_one_epoch = |stage: &Stage, now: u64| {
+        assert!(leads(&next) && !leads(&old), "an old leader leads again");
+        check("epochs", &epochs(stage), &now.to_string());
+        check("met", &all.map(epoch), &[now; 3]);
+        let refused = "nearhead_fleet_entries_refused_total{reason=\"epoch\"}";
+        check("refused", &replica.metric(refused), &0.0);
+    };
+
+    // It still has its node, which it follows by itself when its lease is over.
+    let before = epoch(&replica);
+    link.cut();
+    let head = stage.go_to(135);
+    wait_until("another one leads", || leads(&next));
+    wait_heads(&all, head);
+    wait_until("it does not lead", || !leads(&old));
+    let now = epoch(&replica);
+    assert!(now > before);
+    link.heal();
+    let head = stage.go_to(136);
+    wait_heads(&all, head);
+    wait_until("it follows the leader", || role(&old, "replica"));
+    let head = stage.go_to(137);
+    wait_heads(&all, head);
+    check_one_epoch(&stage, now);
+
+    // It leads again, and is cut from its node too: it has nothing new.
+    next.process.freeze();
+    wait_until("it leads again", || leads(&old));
+    next.process.thaw();
+    let stale = stage.go_to(138);
+    wait_heads(&all, stale);
+    let before = epoch(&replica);
+    link.cut();
+    proxy.fail(vec![Fault::Freeze]);
+    let head = stage.go_to_branch();
+    wait_until("another one leads", || leads(&next));
+    wait_heads(&[&next, &replica], head);
+    wait_until("it does not lead", || !leads(&old));
+    check_stale(&old, &stage, stale);
+    let now = epoch(&replica);
+    assert!(now > before);
+    link.heal();
+    wait_heads(&all, head);
+    proxy.heal();
+    check_one_epoch(&stage, now);
+
+    let mut comparison = Comparison::between(&old, stage.geth.address());
+    comparison.blocks(head.0 - 8..=head.0);
+    comparison.finish(GETH);
+}

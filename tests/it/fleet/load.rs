@@ -1,0 +1,141 @@
+//! Processes are replaced one by one, and killed at random, while clients read through a proxy.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use nearhead_chain::campaign;
+
+use super::{
+    rotation::{Readers, Rotation},
+    stage::{Stage, leads, wait_heads},
+};
+use crate::{
+    harness::{Server, check, serving, wait_until},
+    node::{
+        comparison::{Comparison, GETH},
+        driven_geth::DrivenGeth,
+    },
+    rng::Rng,
+    upstreams::Payload,
+};
+
+/// The time from one block to the next.
+const BLOCK_TIME: Duration = Duration::from_millis(150);
+
+/// What all processes have.
+const OPTIONS: [[&str; 2]; 2] = [
+    // Longer than a machine that does other things takes to find another leader.
+    ["--min-block-wait", "10s"],
+    // A proxy notices within this time that a process is not ready any more.
+    ["--shutdown-delay", "1s"],
+];
+
+/// Makes one block after another the head, until it is stopped or there are no more.
+fn drive(geth: &mut DrivenGeth, blocks: &[Payload], is_stopped: &AtomicBool) {
+    for block in blocks {
+        if is_stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        geth.go_to(block);
+        thread::park_timeout(BLOCK_TIME);
+    }
+}
+
+/// What replaces processes, and the processes.
+struct Processes<'a> {
+    rotation: &'a Rotation,
+    arguments: &'a [String],
+    running: Vec<Server>,
+}
+
+impl Processes<'_> {
+    fn join(&self) -> Server {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        Server::of(&mut serving(&arguments))
+    }
+
+    /// Ends a process as a service manager does: it gets no more requests when it is not ready any
+    /// more, and another one starts in its place.
+    fn replace(&mut self, at: usize) {
+        let old = self.running.remove(at);
+        old.process.terminate();
+        wait_until("not ready", || old.get("/ready").status == 503);
+        self.rotation.remove(old.address);
+        old.process.check_end(0);
+        self.add();
+    }
+
+    /// Kills a process, and starts another one.
+    fn kill(&mut self, at: usize) {
+        let old = self.running.remove(at);
+        let address = old.address;
+        drop(old);
+        self.rotation.remove(address);
+        self.add();
+    }
+
+    fn add(&mut self) {
+        let next = self.join();
+        self.rotation.add(next.address);
+        self.running.push(next);
+    }
+}
+
+/// No request fails while all processes are replaced; none is answered wrong, or with an older head
+/// than the client has seen, whatever happens.
+#[test]
+fn clients_read_while_processes_are_replaced_and_killed() {
+    let kills = campaign::rounds(10, 20);
+    let mut stage = Stage::new("fleet-load", 59, [300, 3]);
+    let first = stage.go_to(20);
+    let url = stage.redis.url();
+    let further = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
+    let arguments = stage.arguments(Some(stage.geth.address()), &further);
+    let rotation = Rotation::of(&[]);
+    let mut processes = Processes {
+        rotation: &rotation,
+        arguments: &arguments,
+        running: Vec::new(),
+    };
+    (0..3).for_each(|_| processes.add());
+    wait_heads(&processes.running.iter().collect::<Vec<_>>(), first);
+    let blocks = stage.chain.trunk.iter();
+    let blocks = blocks.map(|block| (block.number, block.hash)).collect();
+    let readers = Readers::start(3, rotation.address, blocks);
+    let is_stopped = AtomicBool::new(false);
+    let address: SocketAddr = stage.geth.address();
+    let (geth, trunk) = (&mut stage.geth, &stage.chain.trunk);
+    thread::scope(|scope| {
+        scope.spawn(|| drive(geth, &trunk[20..], &is_stopped));
+        // The leader too, whichever it is.
+        let before = readers.answered();
+        for _ in 0..processes.running.len() {
+            processes.replace(0);
+        }
+        assert!(readers.answered() > before + 100, "nobody reads");
+        check("failed requests", &readers.failed(), &0);
+
+        let mut rng = Rng::new(61);
+        for _ in 0..kills {
+            let before = readers.answered();
+            processes.kill(rng.below(3));
+            wait_until("clients read", || readers.answered() > before + 20);
+        }
+        is_stopped.store(true, Ordering::Relaxed);
+    });
+    readers.end();
+    let head = stage.head();
+    assert!(head.0 < 300, "there were too few blocks");
+    let running: Vec<&Server> = processes.running.iter().collect();
+    wait_heads(&running, head);
+    wait_until("one process leads", || running.iter().any(|one| leads(one)));
+    for server in running {
+        let mut comparison = Comparison::between(server, address);
+        comparison.blocks(head.0 - 8..=head.0);
+        comparison.finish(GETH);
+    }
+}

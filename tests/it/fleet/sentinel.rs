@@ -1,0 +1,126 @@
+//! Two servers and a sentinel: the master is killed, and writes are lost with it.
+
+use std::{fs, net::SocketAddr, process::Command};
+
+use super::{
+    link::Link,
+    redis::{Redis, call, free_port, server},
+    stage::{Stage, epoch, leader_of, wait_heads},
+};
+use crate::{
+    harness::{Process, check, scratch, wait_until},
+    node::comparison::{Comparison, GETH},
+};
+
+/// The name of the master.
+const MASTER: &str = "primary";
+
+/// A sentinel, which decides alone.
+struct Sentinel {
+    _process: Process,
+    address: SocketAddr,
+}
+
+impl Sentinel {
+    /// Watches this master.
+    fn of(master: SocketAddr, name: &str) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let folder = scratch(name);
+        let file = folder.join("sentinel.conf");
+        let (ip, port) = (master.ip(), master.port());
+        // It would undo the link between the servers after the last of these times.
+        let lines = [
+            format!("port {}", address.port()),
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", folder.display()),
+            format!("sentinel monitor {MASTER} {ip} {port} 1"),
+            format!("sentinel down-after-milliseconds {MASTER} 500"),
+            format!("sentinel failover-timeout {MASTER} 120000"),
+        ];
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let mut command: Command = server();
+        let process = Process::start(command.arg(&file).arg("--sentinel"));
+        wait_until("the sentinel answers", || {
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        Self {
+            _process: process,
+            address,
+        }
+    }
+
+    /// Whether it knows that the master has this number of replicas.
+    fn knows_replicas(&self, count: usize) -> bool {
+        let info = call(self.address, &[b"INFO", b"sentinel"]);
+        info.contains(&format!("slaves={count}"))
+    }
+}
+
+/// What a server says of its replication.
+fn replication(redis: &Redis) -> String {
+    redis.call(&[b"INFO", b"replication"])
+}
+
+/// The newest epoch that a server knows.
+fn fence(redis: &Redis, stage: &Stage) -> String {
+    let key = stage.key("fence");
+    redis.call(&[b"HGET", key.as_bytes(), b"epoch"])
+}
+
+/// What the master was sent last does not reach the other server: an epoch and entries. That one
+/// is the master afterwards, and the fleet goes on, without a gap, in an epoch that exceeds all.
+#[test]
+fn a_failover_that_loses_writes_leaves_no_gap() {
+    let mut stage = Stage::new("fleet-sentinel", 53, [150, 4]);
+    let first = stage.go_to(130);
+    let link = Link::to(stage.redis.address());
+    let second = Redis::start_with("fleet-sentinel-second", &["--repl-timeout", "600"]);
+    let port = link.address.port().to_string();
+    second.call(&[b"REPLICAOF", b"127.0.0.1", port.as_bytes()]);
+    wait_until("a replica of Redis", || {
+        replication(&second).contains("master_link_status:up")
+    });
+    let sentinel = Sentinel::of(stage.redis.address(), "fleet-sentinel-watch");
+    wait_until("the sentinel knows it", || sentinel.knows_replicas(1));
+
+    let url = format!("redis://{}", sentinel.address);
+    let options = ["--fleet", &url, "--fleet-sentinel", MASTER];
+    let node = stage.geth.address();
+    let leaders = [(); 3].map(|()| stage.join_by(Some(node), &options));
+    let replica = stage.join_by(None, &options);
+    let (leader, others) = leader_of(leaders.into());
+    wait_heads(&[&leader, &others[0], &others[1], &replica], first);
+    let head = stage.go_to(131);
+    wait_heads(&[&leader, &others[0], &others[1], &replica], head);
+    let lease = stage.key("lease");
+    wait_until("the other server has the lease", || {
+        second.call(&[b"GET", lease.as_bytes()]).len() > 3
+    });
+
+    // From now on, nothing reaches it: neither the next epoch nor its entries.
+    link.cut();
+    drop(leader);
+    let (leader, others) = leader_of(others);
+    let head = stage.go_to(132);
+    wait_heads(&[&leader, &others[0], &replica], head);
+    let before = epoch(&replica);
+    check("first", &fence(&stage.redis, &stage), &before.to_string());
+    assert_ne!(fence(&second, &stage), before.to_string());
+    stage.redis.kill();
+    let head = stage.go_to(133);
+    wait_until("failed over", || {
+        replication(&second).contains("role:master")
+    });
+    wait_heads(&[&leader, &others[0], &replica], head);
+    let (leader, others) = leader_of(others.into_iter().chain([leader]).collect());
+    for number in 134..=136 {
+        let head = stage.go_to(number);
+        wait_heads(&[&leader, &others[0], &replica], head);
+    }
+    let now = epoch(&replica);
+    assert!(now > before, "{now} after {before}");
+    check("in the store", &fence(&second, &stage), &now.to_string());
+    let mut comparison = Comparison::between(&replica, stage.geth.address());
+    comparison.blocks(122..=136);
+    comparison.finish(GETH);
+}
