@@ -17,6 +17,7 @@
 //! | [`chain`] | the hashes of the blocks that a process holds | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`lease`] | when a process asks for the lease, renews it and has lost it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`scripts`] | the scripts that run in the store, and what they answer | `crate::` |
+//! | `store_model` | what the scripts do, in Rust, for tests | `crate::leader::Leader`, `crate::replica::Replica` |
 //! | [`leader`] | what a leader appends and keeps | `crate::replica`, `crate::lease` |
 //! | [`replica`] | reads entries, and says what to apply | `crate::leader`, `crate::lease` |
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
@@ -41,6 +42,9 @@ pub mod replica;
 pub mod scripts;
 pub mod sealed;
 pub mod want;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod store_model;
 
 #[cfg(test)]
 mod model;

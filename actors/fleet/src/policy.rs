@@ -18,10 +18,10 @@ pub(crate) enum Rule {
     #[cfg(test)]
     Report,
     /// The store accepts an entry from the holder of the lease alone.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     Fence,
     /// The store accepts an entry only after the one before it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     Continuity,
     /// A process acquires an epoch above each that it has seen.
     Floor,

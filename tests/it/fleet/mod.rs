@@ -2,17 +2,20 @@
 //!
 //! | file | what it tests |
 //! |---|---|
+//! | `adapter` | the client of the store, and servers that hang, refuse or overflow |
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
 //! | `cut` | a leader that is cut from the store, and from its node |
 //! | `load` | processes that are replaced and killed while clients read |
+//! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
-//! geth and the processes; `rotation` is a proxy before them, and its clients.
+//! geth and the processes; `rotation` is a proxy before them, with its clients; `store_access` is the client of a store in this process.
 
+mod adapter;
 mod cut;
 mod following;
 mod leading;
@@ -21,6 +24,8 @@ mod load;
 mod redis;
 mod shared_state;
 mod rotation;
+mod scripts;
 mod sentinel;
 mod stage;
 mod store;
+mod store_access;

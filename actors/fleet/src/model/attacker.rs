@@ -7,7 +7,6 @@ use alloy_primitives::Bytes;
 use super::{
     kinds::{Kind, Kinds},
     rng::Rng,
-    store::Store,
     world,
 };
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
     fleet_key::FleetKey,
     policy::{Policy, Rule},
     position::Position,
+    store_model::Store,
 };
 
 /// Entries that the attacker remembers.
@@ -57,7 +57,7 @@ impl Attacker {
             6 => remove(store, kinds, rng),
             7 => {
                 kinds.note(Kind::KeysDamaged);
-                store.damage(rng.below(5), now);
+                store.damage(rng.below(6), now);
             }
             _ => self.leak(store, kinds, rng),
         }

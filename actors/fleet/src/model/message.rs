@@ -10,21 +10,8 @@ use crate::{
     position::Position,
     replica::Report,
     scripts::{Acquired, Appended, Renewed},
+    store_model::Owner,
 };
-
-/// A process between two starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) process: usize,
-    pub(super) start: u32,
-}
-
-impl Owner {
-    pub(super) const NOBODY: Self = Self {
-        process: usize::MAX,
-        start: 0,
-    };
-}
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {

@@ -4,7 +4,6 @@
 //! | file | what it has |
 //! |---|---|
 //! | `world` | the true chain, and how blocks are verified |
-//! | `store` | what the scripts do, in Rust |
 //! | `message` | what is on its way |
 //! | `process` | a process of the fleet, as the adapter will drive it |
 //! | `attacker` | what somebody who reaches the store does |
@@ -25,7 +24,6 @@ mod process;
 mod rng;
 mod schedule;
 mod simulation;
-mod store;
 mod world;
 
 use std::time::Duration;

@@ -7,7 +7,6 @@ use alloy_primitives::{B256, Bytes};
 use super::{
     LIMITS,
     kinds::{Kind, Kinds},
-    message::Owner,
     process::Process,
     world::World,
 };
@@ -19,6 +18,7 @@ use crate::{
     policy::{Policy, Rule},
     position::{Position, Tip},
     replica::{Reading, ReplicaEvent},
+    store_model::Owner,
 };
 
 /// What one replica has applied.

@@ -6,7 +6,7 @@ use alloy_primitives::Bytes;
 
 use super::{
     LEASE, LIMITS, STEP, TIMEOUT, WINDOW,
-    message::{Answer, Owner, Request},
+    message::{Answer, Request},
     oracle::Oracle,
     world::{Hashes, World},
 };
@@ -21,6 +21,7 @@ use crate::{
     position::Position,
     replica::Replica,
     scripts::Appended,
+    store_model::Owner,
 };
 
 /// Time between two reads of a replica that follows.

@@ -3,17 +3,22 @@
 use std::{collections::BinaryHeap, time::Duration};
 
 use super::{
-    LEASE, PAGE, STEP,
+    LEASE, LEASE_MAX, PAGE, STEP,
     attacker::Attacker,
     kinds::Kind,
-    message::{Answer, Body, Message, Owner, Request},
+    message::{Answer, Body, Message, Request},
     oracle::Oracle,
     process::Process,
     rng::Rng,
-    store::Store,
     world::World,
 };
-use crate::{fleet_key::FleetKey, lease::LeaseCall, policy::Policy, scripts::Reported};
+use crate::{
+    fleet_key::FleetKey,
+    lease::LeaseCall,
+    policy::Policy,
+    scripts::Reported,
+    store_model::{Owner, Store},
+};
 
 /// Time with faults.
 const FAULTS: Duration = Duration::from_millis(7_000);
@@ -90,9 +95,9 @@ impl Schedule {
             faults,
             now: Duration::ZERO,
             world: World::new(&mut rng),
-            store: Store::new(policy),
-            deposed: Store::new(policy),
-            backup: Store::new(policy),
+            store: Store::with_policy(LEASE_MAX, policy),
+            deposed: Store::with_policy(LEASE_MAX, policy),
+            backup: Store::with_policy(LEASE_MAX, policy),
             backup_at: Duration::ZERO,
             store_away_until: Duration::ZERO,
             processes: processes.collect(),
@@ -210,7 +215,7 @@ impl Schedule {
             }
             1 => {
                 kinds.note(Kind::StoreEmptied);
-                self.store = Store::new(self.policy);
+                self.store = Store::with_policy(LEASE_MAX, self.policy);
             }
             2 => {
                 kinds.note(Kind::SplitBrain);

@@ -14,8 +14,14 @@ end
 local last = tonumber(fence[2] or '-1') or -1
 local wanted = fence[3] and 1 or 0
 if sequence <= last then
-  -- Only the holder of the lease writes in this epoch: the answer to the same entry was lost.
-  return {'appended', wanted}
+  -- Only the holder of the lease writes in this epoch: the answer to the same entry was lost. If the entry is not
+  -- there, somebody else has raised the sequence.
+  local id = epoch .. '-' .. ARGV[3]
+  local found = redis.pcall('XRANGE', KEYS[3], id, id)[1]
+  if type(found) == 'table' and found[2][2] == ARGV[4] then
+    return {'appended', wanted}
+  end
+  return {'blocked', 0}
 end
 if sequence ~= last + 1 then
   return {'gap', last}

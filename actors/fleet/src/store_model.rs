@@ -1,5 +1,5 @@
-//! What the scripts of `src/scripts` do, in Rust. A test with the real ones belongs to their
-//! client.
+//! What the scripts of `src/scripts` do, in Rust: the store of the model, and what a test of their
+//! client compares a real store with.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,7 +9,6 @@ use std::{
 
 use alloy_primitives::{B256, Bytes};
 
-use super::{LEASE_MAX, message::Owner};
 use crate::{
     bounds::{EPOCH_LEAP_MAX, EPOCH_MAX},
     leader::Append,
@@ -18,6 +17,23 @@ use crate::{
     replica::Report,
     scripts::{Acquired, Appended, Renewed, Reported},
 };
+
+/// A process between two starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Which process.
+    pub process: usize,
+    /// Which of its starts.
+    pub start: u32,
+}
+
+impl Owner {
+    /// Somebody who is no process of the fleet.
+    pub const NOBODY: Self = Self {
+        process: usize::MAX,
+        start: 0,
+    };
+}
 
 /// The hash that says what may be appended.
 #[derive(Clone, Copy, Debug)]
@@ -38,20 +54,22 @@ struct Held {
 
 /// The keys of the store, and what the oracle knows of how they came to be.
 #[derive(Clone)]
-pub(super) struct Store {
+pub struct Store {
     policy: Policy,
+    /// The longest lease that is taken for one.
+    lease_max: Duration,
     lease: Option<Held>,
     fence: Option<Fence>,
-    pub(super) entries: VecDeque<(Position, Bytes)>,
+    pub(crate) entries: VecDeque<(Position, Bytes)>,
     /// The highest id of the stream; a stream that is removed has none.
     last_id: Option<Position>,
     began: u64,
     writers: HashMap<u64, Owner>,
     last: Option<(Position, B256)>,
     /// What the last append removed.
-    pub(super) trimmed: Vec<Position>,
+    pub(crate) trimmed: Vec<Position>,
     /// An invariant that broke.
-    pub(super) broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 impl fmt::Debug for Store {
@@ -64,9 +82,16 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    pub(super) fn new(policy: Policy) -> Self {
+    /// An empty store.
+    #[must_use]
+    pub fn new(lease_max: Duration) -> Self {
+        Self::with_policy(lease_max, Policy::default())
+    }
+
+    pub(crate) fn with_policy(lease_max: Duration, policy: Policy) -> Self {
         Self {
             policy,
+            lease_max,
             lease: None,
             fence: None,
             entries: VecDeque::new(),
@@ -80,7 +105,7 @@ impl Store {
     }
 
     /// `acquire.lua`.
-    pub(super) fn acquire(
+    pub fn acquire(
         &mut self,
         owner: Owner,
         length: Duration,
@@ -90,7 +115,7 @@ impl Store {
         let left = |held: &Held| held.until?.checked_sub(now).filter(|left| !left.is_zero());
         if let Some(held) = &self.lease
             && let Some(left) = left(held)
-            && left <= LEASE_MAX
+            && left <= self.lease_max
             && held.owner != owner
         {
             return Acquired::Held(left);
@@ -129,13 +154,7 @@ impl Store {
     }
 
     /// `renew.lua`.
-    pub(super) fn renew(
-        &mut self,
-        owner: Owner,
-        length: Duration,
-        epoch: u64,
-        now: Duration,
-    ) -> Renewed {
+    pub fn renew(&mut self, owner: Owner, length: Duration, epoch: u64, now: Duration) -> Renewed {
         let newest = self.fence.map_or(0, |fence| fence.epoch);
         if !self.holds(owner, epoch, now) || newest != epoch {
             return Renewed::Lost(newest);
@@ -147,14 +166,14 @@ impl Store {
     }
 
     /// `release.lua`.
-    pub(super) fn release(&mut self, owner: Owner, epoch: u64, now: Duration) {
+    pub fn release(&mut self, owner: Owner, epoch: u64, now: Duration) {
         if self.holds(owner, epoch, now) {
             self.lease = None;
         }
     }
 
     /// `append.lua`.
-    pub(super) fn append(&mut self, owner: Owner, append: &Append, now: Duration) -> Appended {
+    pub fn append(&mut self, owner: Owner, append: &Append, now: Duration) -> Appended {
         self.trimmed.clear();
         let position = append.entry.position;
         let mut fence = self.fence.unwrap_or(Fence {
@@ -168,7 +187,12 @@ impl Store {
         }
         if fence.epoch == position.epoch {
             if fence.sequence >= Some(position.sequence) {
-                return Appended::Appended(fence.is_wanted);
+                let own = (position, append.entry.bytes.clone());
+                return match self.entries.contains(&own) {
+                    true => Appended::Appended(fence.is_wanted),
+                    // The fence says so, and somebody else has written it.
+                    false => Appended::Blocked,
+                };
             }
             let next = fence.sequence.map_or(0, |sequence| sequence + 1);
             if position.sequence != next && self.policy.holds(Rule::Continuity) {
@@ -186,7 +210,7 @@ impl Store {
             self.fence = Some(fence);
         }
         let keep_from = Position::new(position.epoch, append.keep_from);
-        let entries_max = usize::try_from(append.entries_max).unwrap();
+        let entries_max = usize::try_from(append.entries_max).unwrap_or(usize::MAX);
         while let Some((id, _)) = self.entries.front()
             && (*id < keep_from || self.entries.len() > entries_max)
         {
@@ -215,7 +239,7 @@ impl Store {
     }
 
     /// `report.lua`.
-    pub(super) fn report(&mut self, report: Report) -> Reported {
+    pub fn report(&mut self, report: Report) -> Reported {
         let newest = self.fence.map_or(0, |fence| fence.epoch);
         let last = self.fence.and_then(|fence| fence.sequence);
         let seen = report.seen;
@@ -249,33 +273,35 @@ impl Store {
     }
 
     /// `XREAD`.
-    pub(super) fn read(&self, after: Position, count: usize) -> Vec<(Position, Bytes)> {
+    #[must_use]
+    pub fn read(&self, after: Position, count: usize) -> Vec<(Position, Bytes)> {
         let entries = self.entries.iter().filter(|(id, _)| *id > after);
         entries.take(count).cloned().collect()
     }
 
     /// Whether a live lease is held.
-    pub(super) fn is_led(&self, now: Duration) -> bool {
+    #[must_use]
+    pub fn is_led(&self, now: Duration) -> bool {
         self.lease
             .is_some_and(|held| held.until.is_none_or(|until| until > now))
     }
 
     /// `XADD`, by anybody.
-    pub(super) fn insert(&mut self, id: Position, bytes: Bytes) {
+    pub fn insert(&mut self, id: Position, bytes: Bytes) {
         self.last_id = self.last_id.max(Some(id));
         let at = self.entries.partition_point(|(other, _)| *other < id);
         self.entries.insert(at, (id, bytes));
     }
 
     /// `UNLINK` of the stream.
-    pub(super) fn remove_entries(&mut self) {
+    pub fn remove_entries(&mut self) {
         self.entries.clear();
         self.last_id = None;
     }
 
     /// Somebody else writes the lease and the fence. What was accepted before says nothing of what
     /// is accepted afterwards.
-    pub(super) fn damage(&mut self, kind: usize, now: Duration) {
+    pub fn damage(&mut self, kind: usize, now: Duration) {
         match kind {
             0 => self.lease = None,
             1 => self.fence = None,
@@ -291,12 +317,17 @@ impl Store {
                 self.lease = Some(Held {
                     owner: Owner::NOBODY,
                     epoch: 1,
-                    until: Some(now + LEASE_MAX + Duration::from_millis(500)),
+                    until: Some(now + self.lease_max + Duration::from_millis(500)),
                 });
+            }
+            4 => {
+                if let Some(fence) = &mut self.fence {
+                    fence.epoch = EPOCH_MAX - 1;
+                }
             }
             _ => {
                 if let Some(fence) = &mut self.fence {
-                    fence.epoch = EPOCH_MAX - 1;
+                    fence.sequence = Some(1 << 40);
                 }
             }
         }
@@ -304,7 +335,7 @@ impl Store {
     }
 
     /// What the oracle knew of the store is no longer so.
-    pub(super) fn forget_history(&mut self) {
+    pub(crate) fn forget_history(&mut self) {
         self.began = 0;
         self.writers.clear();
         if let Some(fence) = self.fence {
