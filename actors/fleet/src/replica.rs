@@ -57,6 +57,9 @@ pub struct Update<T> {
     pub head: BlockId,
     /// The settled blocks after it.
     pub settled: Settled,
+    /// Whether the leader has gone back to an ancestor, with no other block yet: also a window that
+    /// was ahead goes back.
+    pub is_rollback: bool,
 }
 
 /// What came of one entry.
@@ -386,7 +389,9 @@ impl<T> Replica<T> {
         let head = chain.head().unwrap_or(change.ancestor);
         check_settled(change.settled, head)?;
         let verified = self.verify(&entry.content, verifier)?;
-        self.apply(tip, chain, vec![verified], change.settled, reading);
+        let is_rollback = change.blocks.is_empty() && !change.reverted.is_empty();
+        let settled = change.settled;
+        self.apply(tip, chain, vec![verified], settled, is_rollback, reading);
         Ok(())
     }
 
@@ -419,7 +424,14 @@ impl<T> Replica<T> {
         }
         let head = part.head;
         check_settled(parts.settled, head)?;
-        self.apply(tip, parts.chain, parts.verified, parts.settled, reading);
+        let Collecting {
+            chain,
+            verified,
+            settled,
+            ..
+        } = parts;
+        // A leader may merely be behind when it begins.
+        self.apply(tip, chain, verified, settled, false, reading);
         Ok(())
     }
 
@@ -468,16 +480,18 @@ impl<T> Replica<T> {
 
     /// Moves to the chain that an entry leads to. Nothing is to be applied if its head is below
     /// that of this process, on the same chain: to revert blocks that come back soon helps nobody.
+    /// A rollback is applied: the leader's nodes have gone back, and stayed there.
     fn apply(
         &mut self,
         tip: Tip,
         chain: HeldChain,
         verified: Vec<T>,
         settled: Settled,
+        is_rollback: bool,
         reading: &mut Reading<T>,
     ) {
         let path = self.chain.path_to(&chain);
-        let is_behind = path.applied.is_empty() && !path.reverted.is_empty();
+        let is_behind = path.applied.is_empty() && !path.reverted.is_empty() && !is_rollback;
         if let Some(head) = chain.head().filter(|_| !is_behind) {
             self.chain.clone_from(&chain);
             reading.update = Some(Update {
@@ -486,6 +500,7 @@ impl<T> Replica<T> {
                 verified,
                 head,
                 settled,
+                is_rollback,
             });
         }
         self.published = chain;

@@ -202,7 +202,7 @@ impl Follows {
             events.extend(reading.events);
             if let Some(update) = reading.update {
                 let target = self.replica.chain().clone();
-                let update = WindowUpdate::new(target, update.verified, update.settled);
+                let update = WindowUpdate::new(target, update);
                 match update.apply(&mut self.held.window).await {
                     Ok(_) => {}
                     Err(ChangeError::Gone(error)) => panic!("{error}"),
@@ -263,6 +263,30 @@ async fn a_replica_has_what_its_leader_has() {
     check_same(&leads, &follows.held);
     assert_eq!(follows.held.head.load().unwrap().safe(), named(25));
     assert_eq!(append_all(&mut leader).await, []);
+}
+
+/// The leader's nodes go back to an ancestor, and make no block for some time.
+#[actix::test]
+async fn a_rollback_is_followed_before_there_is_another_block() {
+    let chain = Chain::of(5);
+    let blocks = chain.canonical();
+    let mut leads = chain.start().await;
+    let mut leader = leader(&leads, 1);
+    let mut follows = Follows::new(&chain);
+    leads.advance(0, &blocks[1..=5]).await;
+    follows.read(&append_all(&mut leader).await).await;
+    check_same(&leads, &follows.held);
+    for (reverted, applied) in [(2, 4..4), (1, 3..3), (0, 3..6)] {
+        leads.advance(reverted, &blocks[applied]).await;
+        follows.read(&append_all(&mut leader).await).await;
+        check_same(&leads, &follows.held);
+    }
+    // Another leader that is merely behind reverts nothing.
+    let behind = Held::of(&chain, &blocks[..4], None).await;
+    let mut next = Publisher::new(key(), 2, behind.head.clone(), EntryBytes::default(), NOW);
+    let before = follows.held.hashes();
+    follows.read(&append_all(&mut next).await).await;
+    assert_eq!(follows.held.hashes(), before);
 }
 
 /// The window is not filled and does not begin at block 0: the oldest block of a snapshot comes

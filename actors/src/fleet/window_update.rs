@@ -8,7 +8,7 @@ use nearhead_chain::{
     remote::StatedHeader,
     window::{Snapshot, WINDOW_BLOCKS},
 };
-use nearhead_fleet::{block_id::BlockId, chain::HeldChain, entry::Settled};
+use nearhead_fleet::{block_id::BlockId, chain::HeldChain, entry::Settled, replica::Update};
 
 use crate::{
     messages::{AdvanceHead, SettleHead},
@@ -52,20 +52,24 @@ pub(super) struct WindowUpdate {
     target: HeldChain,
     blocks: HashMap<B256, Arc<Block>>,
     settled: Settled,
+    is_rollback: bool,
 }
 
 impl WindowUpdate {
-    pub(super) fn new(target: HeldChain, verified: Vec<Vec<Arc<Block>>>, settled: Settled) -> Self {
-        let blocks = verified.into_iter().flatten();
+    /// The update that a replica says to apply, to this chain.
+    pub(super) fn new(target: HeldChain, update: Update<Vec<Arc<Block>>>) -> Self {
+        let blocks = update.verified.into_iter().flatten();
         Self {
             target,
             blocks: blocks.map(|block| (block.hash, block)).collect(),
-            settled,
+            settled: update.settled,
+            is_rollback: update.is_rollback,
         }
     }
 
     /// Changes the window, from what it has now: it may have moved since the entry was read. A
-    /// window that is ahead on the same chain stays as it is. Returns whether the head has changed.
+    /// window that is ahead on the same chain stays as it is, unless the leader has gone back.
+    /// Returns whether the head has changed.
     ///
     /// # Errors
     /// The window is as it was, or begins at the new head, and lacks what is below.
@@ -75,8 +79,10 @@ impl WindowUpdate {
     ) -> Result<bool, ChangeError<SourceError>> {
         let held = window.held();
         let path = chain_of(held.as_deref()).path_to(&self.target);
-        let is_behind = path.applied.is_empty() && !path.reverted.is_empty();
-        let is_changed = !is_behind && !path.applied.is_empty();
+        let is_changed = match path.applied.is_empty() {
+            true => self.is_rollback && !path.reverted.is_empty(),
+            false => true,
+        };
         match path.ancestor {
             Some(_) if is_changed => {
                 let change = AdvanceHead {

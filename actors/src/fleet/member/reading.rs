@@ -7,10 +7,7 @@ use std::{
 };
 
 use alloy_primitives::Bytes;
-use nearhead_fleet::{
-    position::Position,
-    replica::{RefillReason, Update},
-};
+use nearhead_fleet::{position::Position, replica::RefillReason};
 use tokio::{task, time};
 
 use super::{Answer, LOOK_EVERY, Member, PAUSE_MIN, Reader};
@@ -152,11 +149,7 @@ impl Member {
             self.nodes.end().await?;
         }
         if let Some(update) = reading.update {
-            let Update {
-                verified, settled, ..
-            } = update;
-            self.apply(WindowUpdate::new(target, verified, settled))
-                .await?;
+            self.apply(WindowUpdate::new(target, update)).await?;
         }
         Ok(())
     }
