@@ -132,6 +132,13 @@ impl HeldChain {
         }
     }
 
+    /// Removes this block and what is below it, if it is held.
+    pub fn drop_up_to(&mut self, id: BlockId) {
+        if let Some(index) = self.index(id) {
+            self.ids.drain(..=index);
+        }
+    }
+
     /// How to get from this chain to another.
     #[must_use]
     pub fn path_to(&self, other: &Self) -> Path {

@@ -7,12 +7,18 @@ use nearhead_chain::{
     block::Block,
     window::{Snapshot, WINDOW_BLOCKS},
 };
-use nearhead_fleet::block_id::{BlockId, EntryBlock};
+use nearhead_fleet::{
+    block_id::{BlockId, EntryBlock},
+    bounds::ENTRY_BYTES_MAX,
+};
 use parking_lot::Mutex;
 
 /// Bytes that are kept. What makes way is made again from its block, which takes as long as to
 /// write its JSON.
 const BYTES_MAX: usize = 128 << 20;
+
+/// Bytes of an entry besides those of its blocks: numbers and hashes.
+const ENTRY_FRAME_BYTES: usize = 64 << 10;
 
 /// Blocks below the window that are kept: a reorg to a shorter chain makes room for them.
 const BELOW_WINDOW: u64 = 16;
@@ -20,8 +26,18 @@ const BELOW_WINDOW: u64 = 16;
 /// The bytes of blocks near the head, in the form of the saved window: compressed RLP of block,
 /// receipts and total difficulty. A replica keeps what it has verified, so that it need not make a
 /// snapshot when it leads.
-#[derive(Clone, Debug, Default)]
-pub(super) struct EntryBytes(Arc<Mutex<Kept>>);
+#[derive(Clone, Debug)]
+pub(super) struct EntryBytes {
+    kept: Arc<Mutex<Kept>>,
+    /// Bytes of one block: more do not fit an entry.
+    block_bytes_max: usize,
+}
+
+impl Default for EntryBytes {
+    fn default() -> Self {
+        Self::bounded(ENTRY_BYTES_MAX - ENTRY_FRAME_BYTES)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -30,18 +46,24 @@ struct Kept {
     bytes: usize,
 }
 
-/// A block cannot be put into an entry: it is larger than any saved block may be, or has no JSON.
+/// A block cannot be put into an entry: it is larger than an entry or a saved block may be, or has
+/// no JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("block {number} {hash} does not fit an entry")]
-pub(super) struct Unfit {
-    number: u64,
-    hash: B256,
-}
+#[error("block {} {} does not fit an entry", .0.number, .0.hash)]
+pub(super) struct Unfit(pub(super) BlockId);
 
 impl EntryBytes {
+    /// Nothing yet, of blocks with at most so many bytes.
+    pub(super) fn bounded(block_bytes_max: usize) -> Self {
+        Self {
+            kept: Arc::default(),
+            block_bytes_max,
+        }
+    }
+
     /// Keeps the bytes of a block that was verified.
     pub(super) fn keep(&self, id: BlockId, bytes: Bytes) {
-        let mut kept = self.0.lock();
+        let mut kept = self.kept.lock();
         kept.bytes += bytes.len();
         if let Some(before) = kept.blocks.insert((id.number, id.hash), bytes) {
             kept.bytes -= before.len();
@@ -61,7 +83,7 @@ impl EntryBytes {
 
     /// The bytes of this block, if they are kept.
     pub(super) fn get(&self, id: BlockId) -> Option<Bytes> {
-        self.0.lock().blocks.get(&(id.number, id.hash)).cloned()
+        self.kept.lock().blocks.get(&(id.number, id.hash)).cloned()
     }
 
     /// How many bytes this block has; if they are not kept, an upper bound.
@@ -84,9 +106,8 @@ impl EntryBytes {
     }
 
     fn block(&self, id: BlockId, held: &Snapshot) -> Result<EntryBlock, Unfit> {
-        let BlockId { number, hash } = id;
-        let unfit = Unfit { number, hash };
-        let block = held.by_hash(&hash).ok_or(unfit)?;
+        let unfit = Unfit(id);
+        let block = held.by_hash(&id.hash).ok_or(unfit)?;
         let bytes = match self.get(id) {
             Some(bytes) => bytes,
             None => {
@@ -95,6 +116,9 @@ impl EntryBytes {
                 bytes
             }
         };
+        if bytes.len() > self.block_bytes_max {
+            return Err(unfit);
+        }
         Ok(EntryBlock {
             id,
             parent: block.header.parent_hash,

@@ -15,6 +15,7 @@ use std::{
 use alloy_primitives::Bytes;
 use nearhead_chain::{block::Block, remote, window::WINDOW_BLOCKS};
 use nearhead_fleet::{
+    block_id::BlockId,
     bounds::LEASE,
     fleet_key::FleetKey,
     lease::{Lease, LeaseCall, LeaseEvent},
@@ -110,6 +111,8 @@ pub(super) struct Member {
     pause: Duration,
     report_at: Duration,
     refill_since: Option<Duration>,
+    /// The newest block that did not fit an entry.
+    unfit: Option<BlockId>,
 }
 
 impl Member {
@@ -152,6 +155,7 @@ impl Member {
             pause: PAUSE_MIN,
             report_at: Duration::ZERO,
             refill_since: None,
+            unfit: None,
         }
     }
 
@@ -257,10 +261,19 @@ impl Member {
                 self.calls.spawn(append);
                 Ok(())
             }
-            Err(error) => {
-                tracing::error!(%error, "this process cannot lead the fleet");
-                self.release(now).await
-            }
+            Err(error) => match error.unfit() {
+                Some(block) => {
+                    tracing::error!(%error, "replicas go on above a block");
+                    self.unfit = Some(block);
+                    let epoch = self.lease.epoch();
+                    let event = epoch.and_then(|epoch| self.lease.refused(epoch, None, now));
+                    self.note(event).await
+                }
+                None => {
+                    tracing::error!(%error, "this process cannot lead the fleet");
+                    self.release(now).await
+                }
+            },
         }
     }
 
@@ -287,7 +300,8 @@ impl Member {
                 });
                 let (key, now) = (self.key.clone(), self.now());
                 let (head, bytes) = (self.link.head.clone(), self.bytes.clone());
-                self.publisher = Some(Publisher::new(key, epoch, head, bytes, now));
+                let publisher = Publisher::new(key, epoch, head, bytes, now);
+                self.publisher = Some(publisher.above(self.unfit));
                 self.is_appending = false;
                 self.refill_since = None;
                 self.nodes.begin(now);

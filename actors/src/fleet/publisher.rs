@@ -22,18 +22,31 @@ use crate::head::Head;
 /// are in no change, so that replicas would lack them until the next snapshot.
 const FILL_MAX: Duration = Duration::from_secs(60);
 
+/// The same since the last block that was added below: the nodes may have pruned the rest.
+const FILL_IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// Why an epoch cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PublishError {
-    /// Replicas would refuse the entry.
-    #[error(transparent)]
-    TooLarge(#[from] EntryTooLarge),
+    /// Replicas would refuse the entry with this block.
+    #[error("{0}: {1}")]
+    TooLarge(Unfit, EntryTooLarge),
     /// A block cannot be sent.
     #[error(transparent)]
     Unfit(#[from] Unfit),
     /// A defect of this program.
     #[error("the blocks of an entry could not be made")]
     Panicked,
+}
+
+impl PublishError {
+    /// The block that does not fit an entry: an epoch may begin above it.
+    pub(super) const fn unfit(&self) -> Option<BlockId> {
+        match self {
+            Self::TooLarge(Unfit(block), _) | Self::Unfit(Unfit(block)) => Some(*block),
+            Self::Panicked => None,
+        }
+    }
 }
 
 /// The entries of one epoch, made of what the window has.
@@ -45,6 +58,10 @@ pub(super) struct Publisher {
     planned: Option<Arc<Snapshot>>,
     /// When the epoch began.
     since: Duration,
+    /// The oldest block of a window that is not filled, and since when it is.
+    oldest: Option<(u64, Duration)>,
+    /// The newest block that does not fit an entry: what is above it is appended.
+    unfit: Option<BlockId>,
 }
 
 impl Publisher {
@@ -62,7 +79,15 @@ impl Publisher {
             bytes,
             planned: None,
             since: now,
+            oldest: None,
+            unfit: None,
         }
+    }
+
+    /// The same, above a block that does not fit an entry.
+    pub(super) const fn above(mut self, unfit: Option<BlockId>) -> Self {
+        self.unfit = unfit;
+        self
     }
 
     /// The epoch.
@@ -98,10 +123,13 @@ impl Publisher {
             return Ok(None);
         };
         let is_first = self.leader.published().is_none();
-        if is_first && !held.is_filled() && now < self.since + FILL_MAX {
+        if is_first && self.is_filling(&held, now) {
             return Ok(None);
         }
-        let (own, settled) = (chain_of(Some(&held)), settled_of(&held));
+        let (mut own, settled) = (chain_of(Some(&held)), settled_of(&held));
+        if let Some(unfit) = self.unfit {
+            own.drop_up_to(unfit);
+        }
         let bytes = &self.bytes;
         let Some(plan) = self
             .leader
@@ -110,7 +138,25 @@ impl Publisher {
             return Ok(None);
         };
         let content = self.content(plan, held).await?;
-        Ok(Some(self.leader.seal(content)?.clone()))
+        let last = content.blocks().last().map(|block| block.id);
+        match self.leader.seal(content) {
+            Ok(append) => Ok(Some(append.clone())),
+            Err(error) => {
+                let block = Unfit(last.unwrap_or_default());
+                Err(PublishError::TooLarge(block, error))
+            }
+        }
+    }
+
+    /// Whether blocks below the window are still coming.
+    fn is_filling(&mut self, held: &Snapshot, now: Duration) -> bool {
+        let oldest = held.oldest();
+        let (_, since) = *match &mut self.oldest {
+            Some(known) if known.0 == oldest => known,
+            known => known.insert((oldest, now)),
+        };
+        let is_idle = now >= since + FILL_IDLE_MAX;
+        !held.is_filled() && !is_idle && now < self.since + FILL_MAX
     }
 
     async fn content(&mut self, plan: Plan, held: Arc<Snapshot>) -> Result<Content, PublishError> {

@@ -27,7 +27,7 @@ use super::{
     entry_bytes::EntryBytes,
     entry_verifier::EntryVerifier,
     publisher::Publisher,
-    window_update::{WindowUpdate, chain_of},
+    window_update::{WindowUpdate, chain_of, id_of},
 };
 use crate::{
     head::Head,
@@ -265,6 +265,44 @@ async fn a_replica_has_what_its_leader_has() {
     assert_eq!(append_all(&mut leader).await, []);
 }
 
+/// Replicas get what is above a block that does not fit an entry, also if it is the head when an
+/// epoch begins.
+#[actix::test]
+async fn an_epoch_begins_above_a_block_that_does_not_fit() {
+    let chain = Chain::of(6);
+    let blocks = chain.canonical();
+    let length = |at: usize| blocks[at].save().unwrap().len();
+    let largest = (1..=6).max_by_key(|at| length(*at)).unwrap();
+    let bytes = EntryBytes::bounded(length(largest) - 1);
+    let mut leads = chain.start().await;
+    let begin = |epoch: u64, held: &Held| {
+        Publisher::new(key(), epoch, held.head.clone(), bytes.clone(), NOW)
+    };
+    let mut leader = begin(1, &leads);
+    let mut follows = Follows::new(&chain);
+    leads.advance(0, &blocks[1..largest]).await;
+    follows.read(&append_all(&mut leader).await).await;
+    check_same(&leads, &follows.held);
+    leads.advance(0, &blocks[largest..=largest]).await;
+    let unfit = leader.next(NOW).await.unwrap_err().unfit();
+    assert_eq!(unfit, Some(id_of(&blocks[largest])));
+    // Nothing can be appended before there is another block.
+    let mut leader = begin(2, &leads).above(unfit);
+    assert_eq!(append_all(&mut leader).await, []);
+    leads.advance(0, &blocks[largest + 1..]).await;
+    follows.read(&append_all(&mut leader).await).await;
+    let above: Vec<B256> = blocks[largest + 1..].iter().map(|one| one.hash).collect();
+    assert_eq!(follows.held.hashes(), above);
+    // It was replaced: then nothing is left out.
+    let mut replaced = id_of(&blocks[largest]);
+    replaced.hash = B256::repeat_byte(1);
+    let mut leader = Publisher::new(key(), 3, leads.head.clone(), EntryBytes::default(), NOW);
+    leader = leader.above(Some(replaced));
+    let mut other = Follows::new(&chain);
+    other.read(&append_all(&mut leader).await).await;
+    check_same(&leads, &other.held);
+}
+
 /// The leader's nodes go back to an ancestor, and make no block for some time.
 #[actix::test]
 async fn a_rollback_is_followed_before_there_is_another_block() {
@@ -302,9 +340,10 @@ async fn a_snapshot_replaces_a_window_that_shares_no_block() {
     assert_eq!(follows.held.hashes(), old.hashes());
     let new = Held::of(&chain, &blocks[15..], Some(&blocks[14])).await;
     let mut leader = leader(&new, 2);
-    // It would wait for backfill.
+    // It waits for blocks below, but not for ever: the nodes may not have them.
     assert_eq!(append_all(&mut leader).await, []);
-    let patient = leader.next(Duration::from_secs(60)).await;
+    assert_eq!(leader.next(Duration::from_secs(4)).await.unwrap(), None);
+    let patient = leader.next(Duration::from_secs(5)).await;
     let (_, refusals) = follows.read(&[patient.unwrap().unwrap()]).await;
     assert_eq!(refusals, [""; 0]);
     assert_eq!(follows.held.hashes(), new.hashes());

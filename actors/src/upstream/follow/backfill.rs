@@ -62,9 +62,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// The upstream to ask for an old block: the one that gave the newest head first, then the
     /// others in turn. One that was slow is left out, unless another one has just failed to give
-    /// the next block, or all were slow.
+    /// the next block, or all were slow. None has given a head if the window was there before.
     fn in_turn(&self, turn: usize) -> Option<UpstreamId> {
-        let first = self.preferred?.wrapping_add(turn);
+        let first = self.preferred.unwrap_or_default().wrapping_add(turn);
         let count = self.upstreams.len();
         let ids = (0..count).map(|next| first.wrapping_add(next) % count);
         let mut ids = ids.filter(|id| self.may_backfill(*id));
