@@ -8,12 +8,12 @@ use super::{
     stage::{Stage, epoch, leads, role, wait_heads},
 };
 use crate::{
-    harness::{Server, check, wait_until},
+    harness::{Server, check, quantity, scratch, wait_until},
     node::{
         comparison::{Comparison, GETH},
-        head,
+        head as head_of,
     },
-    upstreams::proxy::Fault,
+    upstreams::{TlsFront, proxy::Fault},
 };
 
 /// The epochs of the entries in the store.
@@ -33,7 +33,7 @@ fn epochs(stage: &Stage) -> String {
 /// been replaced since.
 fn check_stale(server: &Server, stage: &Stage, (number, hash): (u64, B256)) {
     let mut connections = [server.connect(), stage.geth.connect()];
-    check("stale", &head(&mut connections[0]), &(number, hash));
+    check("stale", &head_of(&mut connections[0]), &(number, hash));
     for (method, params) in [
         ("eth_getBlockByHash", json!([hash, true])),
         ("eth_getBlockReceipts", json!([hash])),
@@ -64,7 +64,12 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     let url = format!("redis://{}", link.address);
     let old = stage.join_by(Some(proxy.address), &["--fleet", &url]);
     assert!(leads(&old));
-    let next = stage.join(Some(stage.geth.address()));
+    // The other one reaches the store by TLS.
+    let front = TlsFront::to(stage.redis.address(), &scratch("fleet-cut-tls"));
+    let url = format!("rediss://localhost:{}", front.address.port());
+    let other_proxy = stage.proxy();
+    let mut command = stage.command(Some(other_proxy.address), &["--fleet", &url]);
+    let next = Server::of(command.env("SSL_CERT_FILE", &front.certificate));
     let replica = stage.join(None);
     let all = [&old, &next, &replica];
     wait_heads(&all, first);
@@ -99,6 +104,24 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     next.process.thaw();
     let stale = stage.go_to(138);
     wait_heads(&all, stale);
+    // A node of the other one says another block, which changes nothing.
+    let sibling = json!([stage.chain.branch[0].hash, false]);
+    let sibling = stage.geth.connect().result("eth_getBlockByHash", &sibling);
+    let number = sibling["number"].as_str().unwrap().to_owned();
+    check("a sibling", &quantity(&sibling["number"]), &stale.0);
+    other_proxy.answer("eth_getBlockByNumber", &number, sibling);
+    let others = "nearhead_fleet_head_checks_total{answer=\"other\"}";
+    wait_until("it is counted", || next.metric(others) >= 1.0);
+    next.process.output.wait_for("a line", |log| {
+        log.contains("a node has another block in place of the head")
+            .then_some(())
+    });
+    check(
+        "heads",
+        &all.map(|one| head_of(&mut one.connect())),
+        &[stale; 3],
+    );
+
     let before = epoch(&replica);
     link.cut();
     proxy.fail(vec![Fault::Freeze]);

@@ -1,7 +1,14 @@
 //! Who leads: after a leader that is killed, paused or ended comes another one, and no entry of
 //! an earlier epoch counts.
 
-use super::stage::{Stage, epoch, leader_of, leads, wait_heads};
+use std::time::{Duration, Instant};
+
+use nearhead_chain::campaign;
+
+use super::{
+    stage::{Stage, epoch, leader_of, leads, wait_heads},
+    subscriber::Subscriber,
+};
 use crate::{
     harness::wait_until,
     node::comparison::{Comparison, GETH},
@@ -41,27 +48,43 @@ fn another_process_leads_when_the_leader_is_gone() {
         assert!(followed(proxy) <= 10, "{} calls", followed(proxy));
     }
 
+    // Clients of subscriptions: one stays at a replica, the other one is at the leader.
+    let mut node = stage.geth.connect();
+    let mut staying = Subscriber::open(&replica, head);
+    let mut moving = Subscriber::open(&leader, head);
+    let head = stage.go_to(132);
+    moving.read_to(head, &mut node);
+
     // Killed.
     let before = epoch(&replica);
+    wait_heads(&[&others[0], &others[1], &replica], head);
     drop(leader);
     let (leader, mut others) = leader_of(others.into());
-    let head = stage.go_to(132);
+    let head = stage.go_to(133);
     wait_heads(&[&leader, &others[0], &replica], head);
     assert!(epoch(&replica) > before);
+    moving.resume(&others[0]);
+    moving.read_to(head, &mut node);
 
     // Paused for longer than the lease, and woken.
     let before = epoch(&replica);
     leader.process.freeze();
+    let since = Instant::now();
     let (next, none) = leader_of(others);
     assert!(none.is_empty());
-    let head = stage.go_to(133);
+    let head = stage.go_to(134);
     wait_heads(&[&next, &replica], head);
     let now = epoch(&replica);
     assert!(now > before);
+    // For just longer than the lease, or for half a minute.
+    let paused = Duration::from_secs(campaign::rounds(0, 30));
+    wait_until("paused for long", || since.elapsed() >= paused);
     leader.process.thaw();
     wait_until("the old leader follows", || !leads(&leader));
-    let head = stage.go_to(134);
+    let head = stage.go_to(135);
     wait_heads(&[&next, &replica, &leader], head);
+    moving.resume(&leader);
+    moving.read_to(head, &mut node);
     assert_eq!([epoch(&replica), epoch(&next), epoch(&leader)], [now; 3]);
     let series = "nearhead_fleet_lease_changes_total{change=\"expired\"}";
     assert_eq!(leader.metric(series), 1.0);
@@ -71,12 +94,16 @@ fn another_process_leads_when_the_leader_is_gone() {
     // It ends, and gives the lease back: nobody waits for the lease's end.
     others = vec![leader];
     next.process.terminate();
-    let head = stage.go_to(135);
+    let head = stage.go_to(136);
     wait_heads(&[&others[0], &replica], head);
     next.process.check_end(0);
     wait_until("it leads", || leads(&others[0]));
 
+    for client in [&mut staying, &mut moving] {
+        client.read_to(head, &mut node);
+        client.check(&mut node);
+    }
     let mut comparison = Comparison::between(&replica, stage.geth.address());
-    comparison.blocks(head.0 - 126..=head.0);
+    comparison.blocks(head.0 - 20..=head.0);
     comparison.finish(GETH);
 }

@@ -13,7 +13,8 @@
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
-//! geth and the processes; `rotation` is a proxy before them, with its clients; `store_access` is the client of a store in this process.
+//! geth and the processes; `rotation` is a proxy before them, with its clients, and `subscriber` a
+//! client of subscriptions; `store_access` is the client of a store in this process.
 
 mod adapter;
 mod cut;
@@ -29,3 +30,4 @@ mod sentinel;
 mod stage;
 mod store;
 mod store_access;
+mod subscriber;
