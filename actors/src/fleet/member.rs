@@ -53,6 +53,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// read again each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
+/// Pause before an entry that the store did not take is sent again: it may be full of memory, and
+/// answer at once.
+const APPEND_AGAIN: Duration = Duration::from_millis(100);
+
 /// Longest wait for the lease to be given back at the end.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
@@ -103,6 +107,7 @@ pub(super) struct Member {
     log: EventLog,
     started: Instant,
     is_appending: bool,
+    append_at: Duration,
     is_reading: bool,
     is_reporting: bool,
     /// It has read the stream to its end.
@@ -148,6 +153,7 @@ impl Member {
             log: EventLog::default(),
             started: Instant::now(),
             is_appending: false,
+            append_at: Duration::ZERO,
             is_reading: false,
             is_reporting: false,
             has_read: false,
@@ -235,10 +241,10 @@ impl Member {
 
     /// Sends the next entry, or the one in progress again.
     async fn append(&mut self) -> Result<(), SourceError> {
-        if self.is_appending {
+        let now = self.now();
+        if self.is_appending || now < self.append_at {
             return Ok(());
         }
-        let now = self.now();
         let Some(publisher) = &mut self.publisher else {
             return Ok(());
         };
@@ -302,7 +308,7 @@ impl Member {
                 let (head, bytes) = (self.link.head.clone(), self.bytes.clone());
                 let publisher = Publisher::new(key, epoch, head, bytes, now);
                 self.publisher = Some(publisher.above(self.unfit));
-                self.is_appending = false;
+                (self.is_appending, self.append_at) = (false, now);
                 self.refill_since = None;
                 self.nodes.begin(now);
             }
@@ -401,6 +407,7 @@ impl Member {
             Ok(Appended::Gap | Appended::Blocked) => None,
             // It is sent again, as long as the lease is valid.
             Err(error) => {
+                self.append_at = now + APPEND_AGAIN;
                 self.failed(&error, now);
                 return None;
             }

@@ -97,7 +97,11 @@ impl Readers {
         Self { shared, threads }
     }
 
+    /// Requests that were answered; panics if a client has ended.
+    #[track_caller]
     pub(super) fn answered(&self) -> usize {
+        let has_ended = self.threads.iter().any(JoinHandle::is_finished);
+        assert!(!has_ended, "a client has met a stale or wrong answer");
         self.shared.answered.load(Ordering::Relaxed)
     }
 

@@ -1,5 +1,7 @@
 //! The store is killed and restarted, with its data and without; others write into it.
 
+use std::time::Instant;
+
 use alloy_primitives::hex;
 
 use super::stage::{Stage, leads, role, wait_heads};
@@ -38,6 +40,24 @@ fn a_store_that_comes_back_is_used_with_its_data_and_without() {
         wait_heads(&[&leader, &replica], head);
         wait_until("it leads again", || leads(&leader));
     }
+    // It has no memory left, and answers at once: the leader asks it no faster for that.
+    stage.redis.call(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+    let begun = Instant::now();
+    number += 1;
+    let head = stage.go_to(number);
+    let failures = "nearhead_fleet_store_failures_total";
+    let before = leader.metric(failures);
+    wait_until("it is sent again", || {
+        leader.metric(failures) > before + 4.0
+    });
+    let refused = stage.redis.call(&[b"INFO", b"errorstats"]);
+    let elapsed = begun.elapsed().as_millis();
+    let (_, refused) = refused.split_once("errorstat_OOM:count=").unwrap();
+    let refused: u128 = refused.split(['\r', ',']).next().unwrap().parse().unwrap();
+    // A call is two errors: one of the script's command, and one of the script.
+    assert!(refused <= 4 + elapsed / 25, "{refused} in {elapsed} ms");
+    stage.redis.call(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+    wait_heads(&[&leader, &replica], head);
     let mut comparison = Comparison::between(&replica, stage.geth.address());
     comparison.blocks(number - 20..=number);
     comparison.finish(GETH);
