@@ -6,6 +6,7 @@ use super::{
     link::Link,
     redis::{Redis, call, free_port, server},
     stage::{Stage, epoch, leader_of, wait_heads},
+    store_access::Access,
 };
 use crate::{
     harness::{Process, check, scratch, wait_until},
@@ -67,6 +68,33 @@ fn fence(redis: &Redis, stage: &Stage) -> String {
     redis.call(&[b"HGET", key.as_bytes(), b"epoch"])
 }
 
+/// The client finds the master, and takes no other server for it.
+fn check_searches(sentinel: &Sentinel, second: &Redis) {
+    let url = format!("redis://{}", sentinel.address);
+    let access = Access::to(&url);
+    let gone = "redis://127.0.0.1:9";
+    for (urls, name, expected) in [
+        (&[gone, &url][..], Some(MASTER), None),
+        (&[&url, gone], Some(MASTER), None),
+        (&[&url], Some("another"), Some("no_master")),
+        (&[&second.url()], None, Some("no_master")),
+        (&[&second.url()], Some(MASTER), Some("refused")),
+        (&[gone], Some(MASTER), Some("unreachable")),
+        (&[&url], None, Some("no_master")),
+    ] {
+        let store = access.open_by(urls, name, "a");
+        // One that is gone uses up the time of one call.
+        let answers = [(); 2].map(|()| access.run(store.checks()));
+        let fault = answers[1].as_ref().err();
+        let fault = fault.map(|error| error.fault().label());
+        check(
+            &format!("{urls:?} {name:?}: {answers:?}"),
+            &fault,
+            &expected,
+        );
+    }
+}
+
 /// What the master was sent last does not reach the other server: an epoch and entries. That one
 /// is the master afterwards, and the fleet goes on, without a gap, in an epoch that exceeds all.
 #[test]
@@ -83,7 +111,10 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
     let sentinel = Sentinel::of(stage.redis.address(), "fleet-sentinel-watch");
     wait_until("the sentinel knows it", || sentinel.knows_replicas(1));
 
-    let url = format!("redis://{}", sentinel.address);
+    check_searches(&sentinel, &second);
+
+    // The first one is gone.
+    let url = format!("redis://127.0.0.1:9,redis://{}", sentinel.address);
     let options = ["--fleet", &url, "--fleet-sentinel", MASTER];
     let node = stage.geth.address();
     let leaders = [(); 3].map(|()| stage.join_by(Some(node), &options));

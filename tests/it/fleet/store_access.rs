@@ -28,9 +28,14 @@ impl Access {
 
     /// A client of another store.
     pub(super) fn open_at(&self, url: &str, owner: &str) -> FleetStore {
+        self.open_by(&[url], None, owner)
+    }
+
+    /// A client of the master of this name, which sentinels at these URLs know.
+    pub(super) fn open_by(&self, urls: &[&str], sentinel: Option<&str>, owner: &str) -> FleetStore {
         let options = StoreOptions {
-            urls: vec![url.parse().unwrap()],
-            sentinel: None,
+            urls: urls.iter().map(|url| url.parse().unwrap()).collect(),
+            sentinel: sentinel.map(str::to_owned),
             prefix: PREFIX.to_owned(),
             owner: owner.to_owned(),
         };

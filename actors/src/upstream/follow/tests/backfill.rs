@@ -45,6 +45,15 @@ async fn an_upstream_that_has_pruned_old_blocks_is_followed_for_new_ones() {
     assert_eq!(scene.events().iter().filter(preferred).count(), 1);
 }
 
+/// What another process or an earlier one left is filled before there is a new head.
+#[tokio::test(start_paused = true)]
+async fn a_window_that_was_there_is_filled_below_its_head() {
+    let mut scene = Scene::new(2, 300);
+    scene.hold(300);
+    scene.run_for(2_000).await;
+    scene.check_holds(0, 128);
+}
+
 /// The blocks are too large for 128 of them.
 #[tokio::test(start_paused = true)]
 async fn a_window_of_large_blocks_is_filled_as_far_as_they_fit() {

@@ -280,6 +280,14 @@ impl Scene {
         self.window().limits = limits;
     }
 
+    /// The window has this block of chain 0 before upstreams are followed.
+    pub(super) fn hold(&self, number: u64) {
+        let block = self.chains.block(0, number).unwrap();
+        let mut held = self.window();
+        held.served.insert(block.hash);
+        held.window = Some(Window::with_limits(1, block, held.limits));
+    }
+
     /// The window fails with the next change.
     pub(super) fn lose_window(&self) {
         self.window().is_gone = true;
