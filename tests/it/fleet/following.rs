@@ -102,6 +102,12 @@ fn what_the_leader_has_is_readable_at_replicas() {
     wait_until("ready", || replica.get("/ready").status == 200);
     let elapsed = begun.elapsed();
     assert!(elapsed < Duration::from_secs(30), "{elapsed:?}");
+
+    // The node goes back to an ancestor, and stays there.
+    stage.geth.set_back(138);
+    let back = stage.head();
+    wait_heads(&[&leader, &replica, &late], back);
+    check_answers(&replica, &stage, 8);
 }
 
 /// These bytes with the MAC of an entry of this fleet.

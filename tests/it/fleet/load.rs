@@ -86,7 +86,7 @@ impl Processes<'_> {
 }
 
 /// No request fails while all processes are replaced; none is answered wrong, or with an older head
-/// than the client has seen, whatever happens.
+/// than the client has seen, whatever process is killed, and if the store is.
 #[test]
 fn clients_read_while_processes_are_replaced_and_killed() {
     let kills = campaign::rounds(10, 20);
@@ -108,7 +108,7 @@ fn clients_read_while_processes_are_replaced_and_killed() {
     let readers = Readers::start(3, rotation.address, blocks);
     let is_stopped = AtomicBool::new(false);
     let address: SocketAddr = stage.geth.address();
-    let (geth, trunk) = (&mut stage.geth, &stage.chain.trunk);
+    let (geth, trunk, redis) = (&mut stage.geth, &stage.chain.trunk, &mut stage.redis);
     thread::scope(|scope| {
         scope.spawn(|| drive(geth, &trunk[20..], &is_stopped));
         // The leader too, whichever it is.
@@ -125,11 +125,18 @@ fn clients_read_while_processes_are_replaced_and_killed() {
             processes.kill(rng.below(3));
             wait_until("clients read", || readers.answered() > before + 20);
         }
+        // The store too, which comes back with its data and without.
+        for with_data in [true, false] {
+            redis.kill();
+            let before = readers.answered();
+            redis.restart(with_data);
+            wait_until("clients read", || readers.answered() > before + 50);
+        }
         is_stopped.store(true, Ordering::Relaxed);
     });
     readers.end();
     let head = stage.head();
-    assert!(head.0 < 300, "there were too few blocks");
+    assert!(head.0 > first.0 + 30, "there were few blocks");
     let running: Vec<&Server> = processes.running.iter().collect();
     wait_heads(&running, head);
     wait_until("one process leads", || running.iter().any(|one| leads(one)));
