@@ -1,10 +1,15 @@
 //! Metrics of a process in its fleet.
 
-use nearhead_actors::fleet::{FleetStatus, HeadCheck, LOST_REASONS, Role, lost_label};
+use nearhead_actors::fleet::{
+    FleetProcesses, FleetStatus, HeadCheck, LOST_REASONS, Role, lost_label,
+};
 use nearhead_fleet::replica::{RefillReason, RefusalReason};
 use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
 
 use super::exporter::{Exporter, gauge, raise};
+
+/// A role of a later version.
+const OTHER: &str = "other";
 
 /// The series of a process in its fleet. They have no values without `--fleet`.
 #[derive(Clone, Debug)]
@@ -33,6 +38,10 @@ pub(super) struct FleetMetrics {
     state_items: IntCounterVec,
     /// `nearhead_fleet_state_wants_total{event}`.
     state_wants: IntCounterVec,
+    /// `nearhead_fleet_processes{role}`.
+    processes: IntGaugeVec,
+    /// `nearhead_fleet_processes_refused_total`.
+    processes_refused: IntCounterVec,
 }
 
 impl FleetMetrics {
@@ -98,12 +107,23 @@ impl FleetMetrics {
                 "With --fleet, wants for state that nobody has: left by this process, which has no nodes, served for others, or refused (not of this fleet)",
                 &["event"],
             )?,
+            processes: exporter.gauges(
+                "nearhead_fleet_processes",
+                "With --fleet, processes of the fleet by what they say of where their head comes from: leader, replica, own_nodes, other (a role that this version does not know); as they were if the store does not answer",
+                &["role"],
+            )?,
+            processes_refused: exporter.counters(
+                "nearhead_fleet_processes_refused_total",
+                "With --fleet, descriptions of processes in the store that none of the fleet has written",
+                &[],
+            )?,
         })
     }
 
     /// Copies what the process says of itself.
     pub(super) fn copy(&self, status: &FleetStatus) {
         let facts = &status.facts();
+        self.copy_processes(&status.processes());
         for role in Role::ALL {
             let gauge = self.role.with_label_values(&[role.label()]);
             gauge.set(i64::from(role == facts.role));
@@ -151,5 +171,20 @@ impl FleetMetrics {
             let wants = self.state_wants.with_label_values(&[event]);
             raise(&wants, count.get());
         }
+    }
+
+    /// Copies which processes there are, this one among them.
+    fn copy_processes(&self, fleet: &FleetProcesses) {
+        let label = |name: &str| Role::ALL.map(Role::label).into_iter().find(|l| *l == name);
+        let roles = fleet.processes.iter().map(|one| label(&one.role));
+        let roles: Vec<_> = roles.map(|role| role.unwrap_or(OTHER)).collect();
+        for role in Role::ALL.map(Role::label).into_iter().chain([OTHER]) {
+            let count = roles.iter().filter(|one| **one == role).count();
+            let gauge = self.processes.with_label_values(&[role]);
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        let none: [&str; 0] = [];
+        let refused = self.processes_refused.with_label_values(&none);
+        raise(&refused, fleet.refused);
     }
 }

@@ -118,3 +118,19 @@ pub const RECORD_NAME_BYTES_MAX: usize = 256;
 
 /// Records whose revisions are remembered: as many tenants and keys as there may be, twice.
 pub const RECORDS_MAX: usize = 1 << 20;
+
+/// Processes of one fleet: all of them read what all of them write.
+pub const PROCESSES_MAX: usize = 1024;
+
+/// Bytes of what a process writes of itself: four texts, some numbers, and the seal.
+pub const PRESENCE_BYTES_MAX: usize = 512;
+
+/// Bytes of one text that a process writes of itself.
+pub const PRESENCE_TEXT_BYTES_MAX: usize = 64;
+
+/// The longest time for which what a process writes of itself counts: five periods of a fleet of
+/// as many processes as there may be.
+pub const PRESENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a reply with all processes.
+pub const PRESENCE_REPLY_BYTES_MAX: usize = PROCESSES_MAX * (PRESENCE_BYTES_MAX + 16);

@@ -20,6 +20,7 @@
 //! | `store_model` | what the scripts do, in Rust, for tests | `crate::leader::Leader`, `crate::replica::Replica` |
 //! | [`leader`] | what a leader appends and keeps | `crate::replica`, `crate::lease` |
 //! | [`replica`] | reads entries, and says what to apply | `crate::leader`, `crate::lease` |
+//! | [`presence`] | which processes a fleet has, as each one describes itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
@@ -36,6 +37,7 @@ pub mod lease;
 pub mod min_block;
 mod policy;
 pub mod position;
+pub mod presence;
 pub mod quota;
 pub mod record;
 pub mod replica;

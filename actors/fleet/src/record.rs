@@ -94,12 +94,21 @@ impl Record {
     /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest
     /// revision, [`Revisions::accept`] says.
     pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), RecordError> {
-        let (content, digest) = sealed::open(bytes, RECORD_BYTES_MAX, key, Purpose::Record, true)?;
-        let record = Self::decode(content).map_err(OpenError::Malformed)?;
+        let (record, digest) = Self::open_any(bytes, key)?;
         match record.name == name {
             true => Ok((record, digest)),
             false => Err(RecordError::Name),
         }
+    }
+
+    /// Reads a record, whatever its name is.
+    ///
+    /// # Errors
+    /// The bytes are no record of this fleet.
+    pub(crate) fn open_any(bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), OpenError> {
+        let (content, digest) = sealed::open(bytes, RECORD_BYTES_MAX, key, Purpose::Record, true)?;
+        let record = Self::decode(content).map_err(OpenError::Malformed)?;
+        Ok((record, digest))
     }
 
     fn decode(mut bytes: &[u8]) -> Result<Self, alloy_rlp::Error> {

@@ -45,6 +45,9 @@ pub const WANT: &str = include_str!("scripts/want.lua");
 /// Reports what a replica has seen. Keys: fence.
 pub const REPORT: &str = include_str!("scripts/report.lua");
 
+/// Notes that a process is there, and answers who is. Keys: processes.
+pub const PRESENT: &str = include_str!("scripts/present.lua");
+
 /// Lends tokens of a quota. Keys: bucket.
 pub const LEND: &str = include_str!("scripts/lend.lua");
 

@@ -15,6 +15,7 @@
 //! | `window_update` | changes the window to the chain of an entry |
 //! | `state_share` | state that processes share, through the store |
 //! | `wants` | state that others need, from this process' nodes |
+//! | `presence` | writes what this process is, and reads what the others are |
 //! | `status` | what a process reports of itself |
 //! | `event_log` | log lines that others may cause |
 //! | `store` | the store: its calls, and how they fail |
@@ -24,6 +25,7 @@ mod entry_verifier;
 mod event_log;
 mod member;
 mod node_follower;
+mod presence;
 mod publisher;
 mod source;
 mod state_share;
@@ -38,4 +40,4 @@ mod tests;
 pub use node_follower::HeadCheck;
 pub use source::{FleetConfig, FleetSource};
 pub use state_share::StateShareCounts;
-pub use status::{FleetFacts, FleetStatus, LOST_REASONS, Role, lost_label};
+pub use status::{FleetFacts, FleetProcesses, FleetStatus, LOST_REASONS, Role, lost_label};

@@ -8,6 +8,7 @@ use nearhead_fleet::fleet_key::FleetKey;
 use super::{
     member::{Member, Parts},
     node_follower::NodeFollower,
+    presence::PresenceWriter,
     state_share::StateShare,
     status::FleetStatus,
     store::{FleetStore, StoreOptions},
@@ -157,6 +158,12 @@ impl Source for FleetSource {
             if has_nodes {
                 tokio::spawn(wants.run());
             }
+            let presence = PresenceWriter::new(
+                store.clone(),
+                key.clone(),
+                status.clone(),
+                link.head.clone(),
+            );
             let parts = Parts {
                 store,
                 key,
@@ -167,7 +174,14 @@ impl Source for FleetSource {
                 status,
                 verifier,
             };
-            Member::new(parts).run(ended).await
+            let member = Member::new(parts).run(ended);
+            let outcome = tokio::select! {
+                outcome = member => outcome,
+                // It never ends.
+                () = presence.run() => Ok(()),
+            };
+            presence.leave().await;
+            outcome
         });
         // Writes what the window has now.
         drop(writer);

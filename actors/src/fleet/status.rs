@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nearhead_fleet::{lease::LostReason, replica::Counters};
+use nearhead_fleet::{lease::LostReason, presence::Process, replica::Counters};
 use parking_lot::Mutex;
 
 use super::{node_follower::HeadCheck, state_share::StateShareCounts};
@@ -89,28 +89,59 @@ impl FleetFacts {
     }
 }
 
-/// The facts of one process; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct FleetStatus {
-    facts: Arc<Mutex<FleetFacts>>,
+/// The processes of a fleet, as one of them knows them.
+#[derive(Debug, Default)]
+pub struct FleetProcesses {
+    /// The one that knows them first; empty until the store has answered once.
+    pub processes: Vec<Process>,
+    /// When the store said so; `None` until it has.
+    pub read_at: Option<Instant>,
+    /// Records in the store that were none of this fleet, so far.
+    pub refused: u64,
+}
+
+/// What clones share.
+#[derive(Debug, Default)]
+struct Shared {
+    facts: Mutex<FleetFacts>,
+    processes: Mutex<Arc<FleetProcesses>>,
     shared: Arc<StateShareCounts>,
 }
+
+/// The facts of one process; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct FleetStatus(Arc<Shared>);
 
 impl FleetStatus {
     /// The facts now.
     #[must_use]
     pub fn facts(&self) -> FleetFacts {
-        *self.facts.lock()
+        *self.0.facts.lock()
     }
 
     /// What state it shared so far.
     #[must_use]
-    pub const fn shared(&self) -> &Arc<StateShareCounts> {
-        &self.shared
+    pub fn shared(&self) -> &Arc<StateShareCounts> {
+        &self.0.shared
     }
 
     /// Changes the facts.
     pub(super) fn change(&self, change: impl FnOnce(&mut FleetFacts)) {
-        change(&mut self.facts.lock());
+        change(&mut self.0.facts.lock());
+    }
+
+    /// The processes of the fleet, as the store last said.
+    #[must_use]
+    pub fn processes(&self) -> Arc<FleetProcesses> {
+        Arc::clone(&self.0.processes.lock())
+    }
+
+    /// Notes which processes there are.
+    pub(super) fn set_processes(&self, processes: Vec<Process>, refused: u64) {
+        *self.0.processes.lock() = Arc::new(FleetProcesses {
+            processes,
+            read_at: Some(Instant::now()),
+            refused,
+        });
     }
 }

@@ -65,7 +65,7 @@ fn what_the_leader_has_is_readable_at_replicas() {
         assert!(is_exported, "{name} is not exported");
         count += 1;
     }
-    assert_eq!(count, 12);
+    assert!(count >= 12, "{count} are documented");
 
     // An entry of a version to come, which has the fleet's MAC.
     let ready = replica.get_admin("/ready");

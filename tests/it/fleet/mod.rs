@@ -10,6 +10,7 @@
 //! | `load` | processes that are replaced and killed while clients read |
 //! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
+//! | `presence` | which processes there are, whatever others write |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
@@ -22,11 +23,12 @@ mod following;
 mod leading;
 mod link;
 mod load;
+mod presence;
 mod redis;
-mod shared_state;
 mod rotation;
 mod scripts;
 mod sentinel;
+mod shared_state;
 mod stage;
 mod store;
 mod store_access;

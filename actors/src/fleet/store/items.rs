@@ -30,7 +30,8 @@ impl FleetStore {
     pub async fn get_items(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>, StoreError> {
         debug_assert!(hashes.len() <= ITEMS_AT_ONCE);
         let keys = &self.0.keys;
-        let mut call = ScriptCall::new(&GET_ITEMS, &keys.items).number(ITEM_BYTES_MAX as u64);
+        let mut call =
+            ScriptCall::new(&GET_ITEMS, &keys.items.each_ref()).number(ITEM_BYTES_MAX as u64);
         for hash in hashes {
             call = call.bytes(hash.as_slice());
         }
@@ -47,7 +48,7 @@ impl FleetStore {
     pub async fn put_items(&self, items: &[(B256, Bytes)]) -> Result<u64, StoreError> {
         debug_assert!(items.len() <= ITEMS_AT_ONCE);
         let keys = &self.0.keys;
-        let mut call = ScriptCall::new(&PUT_ITEMS, &keys.items).number(ITEMS_HALF_BYTES);
+        let mut call = ScriptCall::new(&PUT_ITEMS, &keys.items.each_ref()).number(ITEMS_HALF_BYTES);
         for (hash, item) in items {
             call = call.bytes(hash.as_slice()).bytes(item);
         }
@@ -60,7 +61,7 @@ impl FleetStore {
     /// # Errors
     /// The store did not answer as it should.
     pub async fn want(&self, want: &[u8]) -> Result<u64, StoreError> {
-        let call = ScriptCall::new(&WANT, [&self.0.keys.wants])
+        let call = ScriptCall::new(&WANT, &[&self.0.keys.wants])
             .bytes(want)
             .number(WANTS_MAX);
         let parse = |word: &str, number| scripts::parse_count("wanted", word, number);

@@ -15,6 +15,7 @@
 //! | `script` | calls of scripts |
 //! | `reply` | what is read out of replies |
 //! | `items` | calls about state that processes share |
+//! | `presence` | calls for who is there |
 //! | `checks` | whether the server suits a fleet |
 
 mod bounded;
@@ -24,6 +25,7 @@ mod error;
 mod items;
 mod line;
 mod options;
+mod presence;
 mod reply;
 mod script;
 mod url;
@@ -76,6 +78,7 @@ struct Keys {
     wants: String,
     /// What the names of turns begin with.
     turns: String,
+    processes: String,
 }
 
 /// What the clones of a store share.
@@ -84,6 +87,8 @@ struct Inner {
     keys: Keys,
     /// The lease and reports: small calls, which wait for no entry.
     control: Line,
+    /// What processes share besides entries: who is there, and quotas.
+    shared: Line,
     /// Entries that are appended: some megabytes, now and then.
     appends: Line,
     /// Reads, which block until there is an entry.
@@ -123,8 +128,10 @@ impl FleetStore {
                 items: [key("items-0"), key("items-1"), key("items")],
                 wants: key("wants"),
                 turns: key("turn"),
+                processes: key("processes"),
             },
             control: Line::new(Arc::clone(&connector)),
+            shared: Line::new(Arc::clone(&connector)),
             appends: Line::new(Arc::clone(&connector)),
             reads: Line::new(Arc::clone(&connector)),
             items: Line::new(Arc::clone(&connector)),
@@ -140,7 +147,7 @@ impl FleetStore {
     /// The store did not answer as it should. The lease may have been given even so.
     pub async fn acquire(&self, seen: u64) -> Result<Acquired, StoreError> {
         let keys = &self.0.keys;
-        let call = ScriptCall::new(&ACQUIRE, [&keys.lease, &keys.fence, &keys.entries])
+        let call = ScriptCall::new(&ACQUIRE, &[&keys.lease, &keys.fence, &keys.entries])
             .bytes(self.0.owner.as_bytes())
             .number(millis(LEASE))
             .number(seen)
@@ -156,7 +163,7 @@ impl FleetStore {
     /// The store did not answer as it should. The lease may have been renewed even so.
     pub async fn renew(&self, epoch: u64) -> Result<Renewed, StoreError> {
         let keys = &self.0.keys;
-        let call = ScriptCall::new(&RENEW, [&keys.lease, &keys.fence])
+        let call = ScriptCall::new(&RENEW, &[&keys.lease, &keys.fence])
             .bytes(self.0.owner.as_bytes())
             .number(millis(LEASE))
             .number(epoch);
@@ -168,7 +175,7 @@ impl FleetStore {
     /// # Errors
     /// The store did not answer as it should. The lease ends by itself then.
     pub async fn release(&self, epoch: u64) -> Result<(), StoreError> {
-        let call = ScriptCall::new(&RELEASE, [&self.0.keys.lease])
+        let call = ScriptCall::new(&RELEASE, &[&self.0.keys.lease])
             .bytes(self.0.owner.as_bytes())
             .number(epoch);
         self.control(&call, scripts::parse_released).await
@@ -181,7 +188,7 @@ impl FleetStore {
     pub async fn append(&self, append: &Append) -> Result<Appended, StoreError> {
         let keys = &self.0.keys;
         let position = append.entry.position;
-        let call = ScriptCall::new(&APPEND, [&keys.lease, &keys.fence, &keys.entries])
+        let call = ScriptCall::new(&APPEND, &[&keys.lease, &keys.fence, &keys.entries])
             .bytes(self.0.owner.as_bytes())
             .number(position.epoch)
             .number(position.sequence)
@@ -234,7 +241,7 @@ impl FleetStore {
     /// The entry after a position, whatever comes after it; empty if it is too large.
     async fn read_one(&self, after: Position) -> Result<Vec<(Position, Bytes)>, StoreError> {
         let after = after.to_string();
-        let call = ScriptCall::new(&READ, [&self.0.keys.entries])
+        let call = ScriptCall::new(&READ, &[&self.0.keys.entries])
             .bytes(after.as_bytes())
             .number(ENTRY_BYTES_MAX as u64);
         let bytes_max = ENTRY_BYTES_MAX + ENTRY_FRAME_BYTES;
@@ -248,7 +255,7 @@ impl FleetStore {
     /// # Errors
     /// The store did not answer as it should.
     pub async fn report(&self, report: Report) -> Result<Reported, StoreError> {
-        let call = ScriptCall::new(&REPORT, [&self.0.keys.fence])
+        let call = ScriptCall::new(&REPORT, &[&self.0.keys.fence])
             .number(report.seen.epoch)
             .number(report.seen.sequence)
             .flag(report.is_forked)

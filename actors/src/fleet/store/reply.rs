@@ -44,6 +44,16 @@ fn list(value: Value) -> Result<Vec<Value>, Box<str>> {
     }
 }
 
+/// A list of strings. One of more bytes than that is empty.
+pub(super) fn strings(value: Value, bytes_max: usize) -> Result<Vec<Bytes>, Box<str>> {
+    let strings = list(value)?.into_iter().map(|value| match value {
+        Value::BulkString(bytes) if bytes.len() <= bytes_max => Ok(bytes.into()),
+        Value::BulkString(_) => Ok(Bytes::new()),
+        other => Err(instead_of("a string", &other)),
+    });
+    strings.collect()
+}
+
 /// A list with two elements.
 fn pair(value: Value) -> Result<(Value, Value), Box<str>> {
     let values: Result<[Value; 2], _> = list(value)?.try_into();

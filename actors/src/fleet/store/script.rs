@@ -39,13 +39,10 @@ pub(super) struct ScriptCall<'a> {
 }
 
 impl<'a> ScriptCall<'a> {
-    pub(super) fn new(
-        script: &'static KnownScript,
-        keys: impl IntoIterator<Item = &'a String>,
-    ) -> Self {
+    pub(super) fn new(script: &'static KnownScript, keys: &[&'a String]) -> Self {
         Self {
             script,
-            keys: keys.into_iter().map(String::as_str).collect(),
+            keys: keys.iter().map(|key| key.as_str()).collect(),
             args: Vec::new(),
         }
     }

@@ -1,0 +1,64 @@
+//! Which processes a fleet has, whoever writes into the store.
+
+use super::stage::{Stage, leads, wait_heads};
+use crate::harness::{Server, wait_until};
+
+/// How many processes of this role a process knows.
+fn count(server: &Server, role: &str) -> f64 {
+    server.metric(&format!("nearhead_fleet_processes{{role=\"{role}\"}}"))
+}
+
+#[test]
+fn processes_know_who_is_there_whatever_others_write() {
+    let mut stage = Stage::new("fleet-presence", 47, [135, 4]);
+    let first = stage.go_to(130);
+    let leader = stage.join(Some(stage.geth.address()));
+    assert!(leads(&leader));
+    let [one, other] = [(); 2].map(|()| stage.join(None));
+    wait_heads(&[&leader, &one, &other], first);
+    let knows = |server: &Server, replicas: f64| {
+        wait_until(&format!("1 leader and {replicas} replicas"), || {
+            [count(server, "leader"), count(server, "replica")] == [1.0, replicas]
+        });
+    };
+    for server in [&leader, &one, &other] {
+        knows(server, 2.0);
+    }
+    // A process that ends says so; one that is killed is gone after 5 s.
+    let ended = stage.join(None);
+    knows(&leader, 3.0);
+    ended.process.terminate();
+    ended.process.check_end(0);
+    knows(&leader, 2.0);
+    drop(other);
+    knows(&one, 1.0);
+
+    // What others write is neither counted nor left there, and does not keep a process from being
+    // known: invented, too long, of another time, and another type in place of the key.
+    let key = stage.key("processes");
+    let key = key.as_bytes();
+    let refused = "nearhead_fleet_processes_refused_total";
+    let before = one.metric(refused);
+    let long = vec![b'9'; 1 << 20];
+    let script = b"local t = redis.call('TIME')[1] * 1000 \
+        redis.call('HSET', KEYS[1], 'a', string.format('%.0f', t + 9000) .. ' invented', \
+        'b', ARGV[1], 'c', string.format('%.0f', t + 9000000) .. ' for ever') return 'written'";
+    let written = stage.redis.call(&[b"EVAL", script, b"1", key, &long]);
+    assert_eq!(written, "written");
+    wait_until("it is refused", || one.metric(refused) > before);
+    wait_until("what cannot be a record is removed", || {
+        stage.redis.call(&[b"HLEN", key]) == ":3"
+    });
+    knows(&one, 1.0);
+    for fill in [
+        b"for i = 1, 5000 do redis.call('HSET', KEYS[1], i, 'x') end return 'written'".as_slice(),
+        b"redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'x') return 'written'",
+    ] {
+        let written = stage.redis.call(&[b"EVAL", fill, b"1", key]);
+        assert_eq!(written, "written");
+        wait_until("both are there again", || {
+            stage.redis.call(&[b"HLEN", key]) == ":2"
+        });
+        knows(&one, 1.0);
+    }
+}
