@@ -111,6 +111,7 @@ impl Served {
             limits: &self.limits,
             used_today: &self.used_today,
             now: NOW,
+            desk: None,
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
-    fleet::{FleetConfig, FleetSource, FleetStatus, store::StoreOptions},
+    fleet::{FleetConfig, FleetSource, FleetStatus, quotas::LoanDesk, store::StoreOptions},
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -58,6 +58,8 @@ pub(crate) struct Upstreams {
     pub(crate) chain: FollowedChain,
     /// What the process is in its fleet; `None` if it is in none.
     pub(crate) fleet: Option<FleetStatus>,
+    /// Where its fleet's quotas wait for what the store lends; `None` if it is in none.
+    pub(crate) desk: Option<LoanDesk>,
 }
 
 /// Why a source could not start.
@@ -219,6 +221,7 @@ fn run(
                     standing: Arc::clone(source.standing()),
                     chain: source.chain().clone(),
                     fleet: Some(source.status().clone()),
+                    desk: Some(source.desk().clone()),
                 });
                 return source.run(link);
             }
@@ -230,6 +233,7 @@ fn run(
                 standing: Arc::clone(source.standing()),
                 chain: source.chain().clone(),
                 fleet: None,
+                desk: None,
             });
             source.run(link)
         }

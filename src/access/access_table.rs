@@ -47,6 +47,7 @@ impl Access {
             limits,
             used_today: &UsedToday::default(),
             now,
+            desk: None,
         })
     }
 

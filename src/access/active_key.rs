@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nearhead_tenants::{
-    UnixMillis, id::KeyId, public_key::VerifyingKey, record::KeyRecord, secret::SecretDigest,
+    id::KeyId, public_key::VerifyingKey, record::KeyRecord, secret::SecretDigest,
 };
 
 use super::{
+    bucket::MeterParts,
     local_only::LocalOnly,
     meter::{Exceeded, Meter, Now, Remaining, scarcest},
     shards::FoundBy,
@@ -52,12 +53,12 @@ impl ActiveKey {
         tenant: Arc<Tenant>,
         local_only: Option<LocalOnly>,
         (before, meter): (Option<&Self>, Option<&Arc<Meter>>),
-        (used_today, now): (u64, UnixMillis),
+        parts: MeterParts<'_>,
     ) -> Self {
         let public_keys = public_keys(&record, before);
         let is_rare = local_only.is_some() || !public_keys.is_empty();
         Self {
-            meter: kept_meter(record.settings.quota, meter, used_today, now),
+            meter: kept_meter(record.settings.quota, meter, parts),
             rare: is_rare.then(|| {
                 Box::new(Rare {
                     local_only,

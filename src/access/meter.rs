@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use nearhead_actors::budget::TokenBucket;
-use nearhead_tenants::{
-    UnixMillis,
-    limits::{Quota, Rate},
-};
+use nearhead_tenants::{UnixMillis, limits::Quota};
 use parking_lot::Mutex;
+
+use super::bucket::{Bucket, MeterParts, UnitsOfDay};
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
@@ -78,29 +76,26 @@ pub(super) struct Meter {
 
 #[derive(Debug)]
 struct MeterState {
-    requests: Option<TokenBucket>,
-    units: Option<TokenBucket>,
+    requests: Option<Bucket>,
+    units: Option<Bucket>,
     day: UnitsOfDay,
     recent: RequestsPerSecond,
 }
 
 impl Meter {
-    /// A meter with full buckets, and with `used_today` units of the day used; `None` if nothing is
-    /// limited.
-    pub(super) fn new(quota: Quota, used_today: u64, today: UnixMillis) -> Option<Self> {
+    /// A meter with full buckets, and with the units of the day used that `parts` says; `None` if
+    /// nothing is limited.
+    pub(super) fn new(quota: Quota, parts: &MeterParts<'_>) -> Option<Self> {
         if quota == Quota::default() {
             return None;
         }
-        let bucket = |rate: Rate| TokenBucket::with_burst(rate.per_second, rate.burst);
+        let bucket = |kind| move |rate| Bucket::new(rate, kind, parts);
         Some(Self {
             quota,
             state: Mutex::new(MeterState {
-                requests: quota.requests.map(bucket),
-                units: quota.units.map(bucket),
-                day: UnitsOfDay {
-                    day: day_of(today),
-                    used: used_today,
-                },
+                requests: quota.requests.map(bucket("requests")),
+                units: quota.units.map(bucket("units")),
+                day: UnitsOfDay::new(day_of(parts.now), quota.units_per_day.is_some(), parts),
                 recent: RequestsPerSecond::default(),
             }),
         })
@@ -165,7 +160,7 @@ impl Meter {
         {
             bucket.give_back(requests);
         }
-        state.day.used = state.day.used.saturating_sub(u64::from(requests));
+        state.day.give_back(requests);
     }
 
     /// Charges units that were used beyond those that were taken.
@@ -197,29 +192,6 @@ pub(super) fn scarcest(one: Option<Remaining>, other: Option<Remaining>) -> Opti
         .into_iter()
         .flatten()
         .reduce(Remaining::scarcer)
-}
-
-/// Units that were used on one day.
-#[derive(Clone, Copy, Debug, Default)]
-struct UnitsOfDay {
-    /// Days since the epoch, UTC.
-    day: u64,
-    used: u64,
-}
-
-impl UnitsOfDay {
-    /// Units used on this day. A clock that goes back does not bring back those of a day that is
-    /// over.
-    fn used(&mut self, day: u64) -> u64 {
-        if day > self.day {
-            *self = Self { day, used: 0 };
-        }
-        self.used
-    }
-
-    fn add(&mut self, units: u64, day: u64) {
-        self.used = self.used(day).saturating_add(units);
-    }
 }
 
 const fn day_of(time: UnixMillis) -> u64 {
@@ -267,5 +239,7 @@ impl RequestsPerSecond {
     }
 }
 
+#[cfg(test)]
+mod fleet_tests;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@
 //! | `configured` | a key that the configuration names |
 //! | `configured_keys` | all of them |
 //! | `meter` | token buckets and the units of a day |
+//! | `bucket` | those of this process, and those that the processes of a fleet share |
 //! | `presented` | what a client presents: a key, and what stands beside it |
 //! | `last_key` | the key that a connection presented last |
 //! | `token` | JSON Web Tokens: what they have to be signed with, and to say |
@@ -31,6 +32,7 @@
 
 mod access_table;
 mod active_key;
+mod bucket;
 mod caller;
 mod configured;
 mod configured_keys;

@@ -76,6 +76,7 @@ impl Scene {
             limits,
             used_today: &self.used_today,
             now: NOW,
+            desk: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use nearhead_actors::fleet::quotas::LoanDesk;
 use nearhead_tenants::{
     UnixMillis,
     directory::{ChangedRecords, Directory},
@@ -14,6 +15,7 @@ use nearhead_tenants::{
 
 use super::{
     active_key::ActiveKey,
+    bucket::{MeterParts, QuotaOwner},
     configured::ConfiguredKey,
     configured_keys::{ConfiguredKeys, ConfiguredTenant},
     key_table::{KeyTable, TenantEntry},
@@ -36,6 +38,8 @@ pub struct AccessSource<'a> {
     pub used_today: &'a UsedToday,
     /// The time.
     pub now: UnixMillis,
+    /// Where the fleet's quotas wait for what the store lends; `None` without a fleet.
+    pub desk: Option<&'a LoanDesk>,
 }
 
 impl<'a> AccessSource<'a> {
@@ -200,6 +204,7 @@ impl<'a> TableUpdate<'a> {
             limits: record.map_or(&no_limits, |record| &record.limits),
             service: source.limits,
             used_today: source.used_today.by_tenant(id),
+            desk: source.desk,
         };
         let known = known.map(|entry| &*entry.tenant);
         let entry = TenantEntry {
@@ -237,11 +242,15 @@ impl<'a> TableUpdate<'a> {
             return;
         }
         let before = (known.map(Arc::as_ref), self.meter_of(&record));
-        let used = self.source.used_today.by_chain(record.chain());
-        let used = (used, self.source.now);
+        let parts = MeterParts {
+            owner: QuotaOwner::Chain(record.chain()),
+            used_today: self.source.used_today.by_chain(record.chain()),
+            now: self.source.now,
+            desk: self.source.desk,
+        };
         let chain = record.is_in_chain().then(|| record.chain());
         let is_revoked = record.revoked.is_some();
-        let key = Arc::new(ActiveKey::new(record, tenant, local_only, before, used));
+        let key = Arc::new(ActiveKey::new(record, tenant, local_only, before, parts));
         if let (Some(chain), false, Some(meter)) = (chain, is_revoked, key.meter()) {
             self.chains.insert(chain, Arc::clone(meter));
         }

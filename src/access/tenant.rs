@@ -2,14 +2,19 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use nearhead_actors::budget::CallBudget;
+use nearhead_actors::{budget::CallBudget, fleet::quotas::LoanDesk};
 use nearhead_tenants::{
     UnixMillis,
     id::TenantId,
     limits::{Quota, TenantLimits},
 };
 
-use super::{filter_counts::FilterCounts, meter::Meter, shared_count::SharedCount};
+use super::{
+    bucket::{MeterParts, QuotaOwner},
+    filter_counts::FilterCounts,
+    meter::Meter,
+    shared_count::SharedCount,
+};
 
 /// A set of methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +108,8 @@ pub(super) struct TenantSpec<'a> {
     pub(super) service: &'a ServiceLimits,
     /// Units that it has used today, as far as is known from before this process.
     pub(super) used_today: u64,
+    /// Where the fleet's quotas wait for what the store lends; `None` without a fleet.
+    pub(super) desk: Option<&'a LoanDesk>,
 }
 
 impl Tenant {
@@ -117,6 +124,7 @@ impl Tenant {
             limits: own,
             service,
             used_today,
+            desk,
         } = spec;
         let limits = service.with(own);
         let subscriptions_max = own.subscriptions.map(|most| most as usize);
@@ -137,8 +145,12 @@ impl Tenant {
             meter: kept_meter(
                 limits.quota,
                 before.and_then(|before| before.meter.as_ref()),
-                used_today,
-                now,
+                MeterParts {
+                    owner: QuotaOwner::Tenant(id),
+                    used_today,
+                    now,
+                    desk,
+                },
             ),
             open_sessions,
             subscriptions,
@@ -171,6 +183,7 @@ impl Tenant {
             limits: &TenantLimits::default(),
             service: &service,
             used_today: 0,
+            desk: None,
         };
         Self::new(spec, None, UnixMillis(0))
     }
@@ -180,13 +193,14 @@ impl Tenant {
 pub(super) fn kept_meter(
     quota: Quota,
     before: Option<&Arc<Meter>>,
-    used_today: u64,
-    now: UnixMillis,
+    mut parts: MeterParts<'_>,
 ) -> Option<Arc<Meter>> {
     let same = before.filter(|before| *before.quota() == quota);
     if let Some(meter) = same {
         return Some(Arc::clone(meter));
     }
-    let used_today = before.map_or(used_today, |before| before.used_today(now));
-    Meter::new(quota, used_today, now).map(Arc::new)
+    if let Some(before) = before {
+        parts.used_today = before.used_today(parts.now);
+    }
+    Meter::new(quota, &parts).map(Arc::new)
 }

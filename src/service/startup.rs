@@ -307,7 +307,8 @@ impl Serving {
         metrics
             .nodes
             .begin(chain.as_ref().map_or(0, |chain| chain.nodes));
-        let tenants = TenantParts::start(config, chain.as_ref(), forwarding, head, metrics).await?;
+        let tenants =
+            TenantParts::start(config, upstreams.as_ref(), forwarding, head, metrics).await?;
         let tracker = feed.tracker.address.clone();
         let memory = MemorySource::find();
         let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));

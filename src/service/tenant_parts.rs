@@ -10,7 +10,6 @@ use actix::{Addr, Arbiter};
 use nearhead_actors::{
     disk_wait::{DISK_WAIT_MAX, in_time},
     head::Head,
-    upstream::FollowedChain,
 };
 use nearhead_tenants::{
     administration::{HasAccounts, Identity, Requester},
@@ -28,6 +27,7 @@ use crate::{
     access::{Access, ConfiguredKey, LocalOnly, ServiceLimits},
     admin::{AdminSetup, AdminState, FirstAccountToken},
     config::{AdminListen, ApiKey, Config, SourceKind},
+    feed::Upstreams,
     metrics::{Metrics, Outcome},
     rpc::{self, Forwarding},
     tenants::{
@@ -64,12 +64,13 @@ impl TenantParts {
     /// Opens the store of the chain that is served, and starts the actor on a thread of its own.
     pub(super) async fn start(
         config: &Config,
-        chain: Option<&FollowedChain>,
+        upstreams: Option<&Upstreams>,
         forwarding: &Forwarding,
         head: &Head,
         metrics: &Metrics,
     ) -> Result<Self, StartError> {
         let is_known = config.source == SourceKind::Files;
+        let chain = upstreams.map(|upstreams| &upstreams.chain);
         let opened = tenants::open(&config.data_dir, chain, head, is_known)?;
         let data = opened.path.clone();
         let store = StoreState::default();
@@ -78,6 +79,7 @@ impl TenantParts {
             configured: configured_keys(config),
             methods: rpc::listed_names(forwarding),
             limits: service_limits(config),
+            desk: upstreams.and_then(|upstreams| upstreams.desk.clone()),
             labels: Labels::new(
                 forwarding.method_names().chain(["other"]),
                 Outcome::ALL.map(Outcome::label),

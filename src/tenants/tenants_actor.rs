@@ -9,6 +9,7 @@ use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Han
 use nearhead_actors::{
     data_folder::DataFolder,
     disk_wait::{DISK_WAIT_MAX, in_time},
+    fleet::quotas::LoanDesk,
 };
 use nearhead_tenants::{
     UnixMillis,
@@ -55,6 +56,7 @@ pub struct TenantsActor {
     _folder: Option<DataFolder>,
     configured: ConfiguredKeys,
     limits: ServiceLimits,
+    desk: Option<LoanDesk>,
     access: Access,
     usage: Merged,
     usage_written: UnixMillis,
@@ -74,6 +76,8 @@ pub(crate) struct TenantsSetup {
     pub(crate) methods: Vec<String>,
     /// What every tenant may do.
     pub(crate) limits: ServiceLimits,
+    /// Where the fleet's quotas wait for what the store lends; `None` without a fleet.
+    pub(crate) desk: Option<LoanDesk>,
     /// The names of methods and outcomes, by which usage is kept.
     pub(crate) labels: Labels,
     /// Shows whether the store works, as the metrics do.
@@ -102,6 +106,7 @@ impl TenantsActor {
             configured,
             methods,
             limits,
+            desk,
             labels,
             state,
             metrics,
@@ -132,12 +137,14 @@ impl TenantsActor {
             limits: &limits,
             used_today: &used_today,
             now,
+            desk: desk.as_ref(),
         });
         let this = Self {
             administration,
             _folder: folder,
             configured,
             limits,
+            desk,
             access: access.clone(),
             usage: Merged::new(labels, now),
             usage_written: now,
@@ -197,6 +204,7 @@ impl TenantsActor {
             limits: &self.limits,
             used_today: &used_today,
             now,
+            desk: self.desk.as_ref(),
         };
         match changed.configured {
             true => self.access.replace(source),

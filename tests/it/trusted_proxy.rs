@@ -66,6 +66,7 @@ fn access() -> Access {
         limits: &limits,
         used_today: &UsedToday::default(),
         now,
+        desk: None,
     })
 }
 

@@ -134,3 +134,10 @@ pub const PRESENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of a reply with all processes.
 pub const PRESENCE_REPLY_BYTES_MAX: usize = PROCESSES_MAX * (PRESENCE_BYTES_MAX + 16);
+
+/// Quotas of one call to the store: some 0.5 ms of its time.
+pub const QUOTAS_PER_CALL_MAX: usize = 128;
+
+/// Quotas that are borrowed for at once by one process: those that were used within a second. One
+/// that finds no room goes on as if the store were away.
+pub const QUOTAS_LISTED_MAX: usize = 1 << 16;

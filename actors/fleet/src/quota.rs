@@ -2,22 +2,38 @@
 //!
 //! The store has one token bucket for each tenant, by its own clock, and lends a replica some 100
 //! ms of the tenant's rate at a time ([`LEND`](crate::scripts::LEND)). So a request needs no call
-//! to the store, and all replicas together admit what one would. If the store does not answer, each
-//! replica admits `rate / replicas`: the tenant keeps a limit and is not shut out.
+//! to the store, and all replicas together admit what one would.
 //!
-//! Buckets have no MAC: who can write into the store can give a tenant more.
+//! A replica may spend more than it has borrowed: its share of what the bucket had when the store
+//! last answered, and more for what was used before its price was known. That is its debt, which
+//! the next call takes from the bucket, and which may leave the bucket in debt to all. So a burst
+//! is admitted at once, and over time no more than the rate is.
+//!
+//! If the store does not answer, each replica admits `rate / replicas`: the tenant keeps a limit
+//! and is not shut out.
+//!
+//! Buckets have no MAC: who can write into the store can give a tenant more, or nothing.
+
+mod day;
 
 use std::{num::NonZeroU32, time::Duration};
+
+pub use self::day::{SharedUnits, UnitsReport};
 
 /// What a replica borrows at a time: the tokens of so many milliseconds. Less means more calls,
 /// more means more tokens that wait at replicas that have no use for them.
 const LOAN_MS: i128 = 100;
 
+/// Milliseconds of the rate that a bucket holds at least: between two calls of a replica, what it
+/// could have lent is not to run over.
+const CAPACITY_MS: u64 = 250;
+
 /// Time after which the store counts as away if it has not answered.
 const ANSWER_MAX: Duration = Duration::from_millis(100);
 
-/// Time between two questions if the bucket was empty.
+/// Time between two calls if the bucket was empty, and the longest one if it was in debt.
 const EMPTY_PAUSE: Duration = Duration::from_millis(10);
+const DEBT_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Time for which a tenant counts as busy: tokens are borrowed in advance for those alone.
 const BUSY: Duration = Duration::from_secs(1);
@@ -28,59 +44,96 @@ const TOKEN: i128 = 1_000_000_000;
 /// A thousandth of a token, in which the script counts.
 const MILLITOKEN: i128 = TOKEN / 1_000;
 
-/// Why tokens were not taken.
+/// The largest debt in tokens: a century of requests, and Lua's numbers are exact there.
+const DEBT_MAX: i128 = 1 << 42;
+
+/// What a replica asks the store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortage {
-    /// The store may have more: take again when it has answered, or when that is overdue.
-    Ask,
-    /// Nobody has more. There will be as many after this time, if no others are taken.
-    Wait(Duration),
+pub struct LoanRequest {
+    /// Thousandths of tokens that were spent and not borrowed: the bucket loses them in any case.
+    pub debt: u64,
+    /// Tokens that are wanted: the bucket gives what it has.
+    pub wanted: u32,
+}
+
+/// What the store answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Thousandths of tokens that it has lent.
+    pub thousandths: u64,
+    /// Thousandths of tokens that the bucket has now; negative if it is in debt.
+    pub level: i64,
+}
+
+/// A call to the store that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Duration,
+    request: LoanRequest,
 }
 
 /// What one replica knows of one tenant's quota. Times are since some start that the caller
-/// chooses; they do not go back.
+/// chooses; they do not go back. `replicas` is how many processes share the quota.
 #[derive(Clone, Debug)]
 pub struct BorrowedQuota {
     rate: NonZeroU32,
-    replicas: NonZeroU32,
+    burst: NonZeroU32,
+    /// What is borrowed and not spent; negative is a debt.
     left: i128,
-    /// The largest amount that could not be taken lately, and when that was.
+    /// What the bucket had at `level_at`, as far as this replica knows; negative is a debt.
+    level: i128,
+    level_at: Duration,
+    /// The largest amount that could not be taken lately, and until when it is kept for whoever
+    /// comes back for it.
     missing: i128,
-    missing_at: Duration,
+    missing_until: Duration,
     used_at: Option<Duration>,
-    asked_at: Option<Duration>,
+    /// Since when an answer of the store is needed.
+    wanting_at: Option<Duration>,
+    asked: Option<Asked>,
     ask_at: Duration,
-    /// The store had less than was wanted when it last answered.
-    is_empty: bool,
     /// When tokens were last added because the store is away; `None` if it answers.
     away_at: Option<Duration>,
+    /// How many were.
+    granted: i128,
 }
 
 impl BorrowedQuota {
-    /// Nothing borrowed yet, of a quota of `rate` tokens a second that this many replicas share.
+    /// Nothing borrowed yet, of a quota of `rate` tokens a second and a bucket that holds `burst`
+    /// and is full.
     #[must_use]
-    pub const fn new(rate: NonZeroU32, replicas: NonZeroU32) -> Self {
+    pub const fn new(rate: NonZeroU32, burst: NonZeroU32) -> Self {
         Self {
             rate,
-            replicas,
+            burst,
             left: 0,
+            level: burst.get() as i128 * TOKEN,
+            level_at: Duration::ZERO,
             missing: 0,
-            missing_at: Duration::ZERO,
+            missing_until: Duration::ZERO,
             used_at: None,
-            asked_at: None,
+            wanting_at: None,
+            asked: None,
             ask_at: Duration::ZERO,
-            is_empty: false,
             away_at: None,
+            granted: 0,
         }
-    }
-
-    /// Notes how many replicas there are: what matters is the number when the store goes away.
-    pub const fn share_with(&mut self, replicas: NonZeroU32) {
-        self.replicas = replicas;
     }
 
     fn rate(&self) -> i128 {
         self.rate.get().into()
+    }
+
+    fn burst(&self) -> i128 {
+        i128::from(self.burst.get()) * TOKEN
+    }
+
+    /// Tokens that the store's bucket holds when it is full: a quarter of a second's worth at
+    /// least.
+    #[must_use]
+    pub fn capacity(rate: NonZeroU32, burst: NonZeroU32) -> u64 {
+        let least = (u64::from(rate.get()) * CAPACITY_MS).div_ceil(1_000);
+        least.max(burst.get().into())
     }
 
     /// Tokens of one loan, at least one.
@@ -88,98 +141,216 @@ impl BorrowedQuota {
         (self.rate() * LOAN_MS * 1_000_000).max(TOKEN)
     }
 
-    /// Takes tokens at `now`.
+    /// What the bucket has at `now`, if the other replicas use their shares of the rate.
+    fn level(&self, replicas: NonZeroU32, now: Duration) -> i128 {
+        let share = self.share_of(now.saturating_sub(self.level_at), replicas);
+        self.burst().min(self.level + share)
+    }
+
+    /// This replica's share of what a time brings.
+    fn share_of(&self, time: Duration, replicas: NonZeroU32) -> i128 {
+        let nanos = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX >> 64);
+        nanos.saturating_mul(self.rate()) / i128::from(replicas.get())
+    }
+
+    /// Takes tokens at `now`. More than a full bucket holds are given if it is full, and leave it
+    /// in debt.
     ///
     /// # Errors
-    /// There are not as many here. None are taken.
-    pub fn take(&mut self, tokens: u32, now: Duration) -> Result<(), Shortage> {
-        self.used_at = Some(now);
-        self.forget_missing(now);
-        self.add_share(now);
-        let wanted = i128::from(tokens) * TOKEN;
-        if self.left >= wanted {
-            self.left -= wanted;
-            if wanted >= self.missing {
+    /// There are not as many: the time after which there will be, if no others are taken. None are
+    /// taken.
+    pub fn take(
+        &mut self,
+        tokens: u32,
+        replicas: NonZeroU32,
+        now: Duration,
+    ) -> Result<(), Duration> {
+        self.used(replicas, now);
+        let cost = i128::from(tokens) * TOKEN;
+        let needed = cost.min(self.burst());
+        if self.left >= needed || self.may_overdraw(needed, replicas, now) {
+            self.left -= cost;
+            if needed >= self.missing {
                 self.missing = 0;
             }
+            self.note_want(now);
             return Ok(());
         }
-        self.missing = self.missing.max(wanted);
-        self.missing_at = now;
-        let rate = match self.away_at {
-            Some(_) => self.rate() / i128::from(self.replicas.get()),
-            None if self.is_empty => self.rate(),
-            None => return Err(Shortage::Ask),
+        let wait = self.wait_for(needed, replicas, now);
+        self.missing = self.missing.max(needed);
+        self.missing_until = self.missing_until.max(now + wait + BUSY);
+        self.note_want(now);
+        Err(wait)
+    }
+
+    /// Whether this replica may spend what it has not borrowed: its share of what the bucket has,
+    /// or all of that for one request.
+    fn may_overdraw(&self, needed: i128, replicas: NonZeroU32, now: Duration) -> bool {
+        if self.away_at.is_some() {
+            return false;
+        }
+        let level = self.level(replicas, now).max(0);
+        let share = level / i128::from(replicas.get());
+        self.left + share >= needed || (self.left >= 0 && self.left + level >= needed)
+    }
+
+    /// The time until so much is there.
+    fn wait_for(&self, needed: i128, replicas: NonZeroU32, now: Duration) -> Duration {
+        let (missing, parts) = match self.away_at {
+            Some(_) => (needed - self.left, i128::from(replicas.get())),
+            None => (needed - self.left - self.level(replicas, now), 1),
         };
-        let nanos = (wanted - self.left) / rate.max(1);
-        let wait = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        Err(Shortage::Wait(wait.max(EMPTY_PAUSE)))
+        self.time_of(missing * parts).max(EMPTY_PAUSE)
+    }
+
+    /// The time in which the rate brings so much.
+    fn time_of(&self, units: i128) -> Duration {
+        let nanos = (units.max(0) + self.rate() - 1) / self.rate();
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Takes what was used already, even if it leaves a debt.
+    pub fn charge(&mut self, tokens: u64, replicas: NonZeroU32, now: Duration) {
+        self.used(replicas, now);
+        self.left = (self.left - i128::from(tokens) * TOKEN).max(-DEBT_MAX * TOKEN);
+        self.note_want(now);
+    }
+
+    /// Gives back tokens that were taken and not used.
+    pub fn give_back(&mut self, tokens: u32) {
+        self.left += i128::from(tokens) * TOKEN;
+    }
+
+    /// Whole tokens of the bucket, as far as this replica knows: with its own, or, if the store is
+    /// away, these alone.
+    #[must_use]
+    pub fn tokens(&mut self, replicas: NonZeroU32, now: Duration) -> u32 {
+        self.add_share(replicas, now);
+        let left = self.all(replicas, now).clamp(0, self.burst()) / TOKEN;
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+
+    /// The time from `now` until the bucket is full, if nothing is taken anywhere.
+    #[must_use]
+    pub fn time_until_full(&mut self, replicas: NonZeroU32, now: Duration) -> Duration {
+        self.add_share(replicas, now);
+        self.time_of(self.burst() - self.all(replicas, now))
+    }
+
+    fn all(&self, replicas: NonZeroU32, now: Duration) -> i128 {
+        match self.away_at {
+            Some(_) => self.left,
+            None => self.left + self.level(replicas, now),
+        }
+    }
+
+    fn used(&mut self, replicas: NonZeroU32, now: Duration) {
+        self.used_at = Some(now);
+        self.forget_missing(now);
+        self.add_share(replicas, now);
     }
 
     /// Who could not be served has given up.
     fn forget_missing(&mut self, now: Duration) {
-        if now >= self.missing_at + BUSY {
+        if now >= self.missing_until {
             self.missing = 0;
         }
     }
 
+    /// Notes since when an answer is needed: if none comes, the store is away.
+    fn note_want(&mut self, now: Duration) {
+        self.wanting_at = match self.wants_loan() {
+            true => self.wanting_at.or(Some(now.max(self.ask_at))),
+            false => None,
+        };
+    }
+
+    /// Whether less is left than a replica should have.
+    fn wants_loan(&self) -> bool {
+        self.left <= self.loan() / 2 || self.left < self.missing
+    }
+
     /// While the store is away, adds this replica's share of the rate since the last call. At most
-    /// as much as a loan, or as was missing, is there then.
-    fn add_share(&mut self, now: Duration) {
-        if self.asked_at.is_some_and(|at| now >= at + ANSWER_MAX) && self.away_at.is_none() {
+    /// its share of the burst, or as much as was missing, is there then.
+    fn add_share(&mut self, replicas: NonZeroU32, now: Duration) {
+        let is_overdue = |at: Duration| now >= at + ANSWER_MAX;
+        if self.away_at.is_none() && self.wanting_at.is_some_and(is_overdue) {
             self.away_at = Some(now);
         }
-        let Some(at) = self
-            .away_at
-            .filter(|_| self.left < self.loan().max(self.missing))
-        else {
-            self.away_at = self.away_at.map(|_| now);
+        let Some(at) = self.away_at else {
             return;
         };
-        let nanos = i128::try_from(now.saturating_sub(at).as_nanos()).unwrap_or(0);
-        let share = nanos * self.rate() / i128::from(self.replicas.get());
-        self.left = (self.left + share).min(self.loan().max(self.missing));
-        self.away_at = Some(now);
+        self.away_at = Some(now.max(at));
+        let burst = self.burst() / i128::from(replicas.get());
+        let most = burst.max(self.loan()).max(self.missing);
+        if self.left < most {
+            let share = self.share_of(now.saturating_sub(at), replicas);
+            let left = (self.left + share).min(most);
+            self.granted += left - self.left;
+            self.left = left;
+        }
     }
 
-    /// How many tokens to ask the store for at `now`, if any; one question is asked at a time.
-    /// After this, the caller asks, and reports [`lent`](Self::lent) or [`failed`](Self::failed).
-    pub fn ask(&mut self, now: Duration) -> Option<u32> {
+    /// Whether the store has to be asked from time to time.
+    #[must_use]
+    pub fn is_busy(&self, now: Duration) -> bool {
+        let was_used = self.used_at.is_some_and(|at| now < at + BUSY);
+        was_used || now < self.missing_until || self.left < 0 || self.asked.is_some()
+    }
+
+    /// Whether the store has to be asked soon.
+    #[must_use]
+    pub fn wants_call(&self, now: Duration) -> bool {
+        self.wants_loan() && self.is_busy(now)
+    }
+
+    /// What to ask the store for at `now`, if anything; one call is made at a time. After this, the
+    /// caller asks, and reports [`lent`](Self::lent) or [`failed`](Self::failed).
+    pub fn ask(&mut self, replicas: NonZeroU32, now: Duration) -> Option<LoanRequest> {
         self.forget_missing(now);
-        let is_busy = self.used_at.is_some_and(|at| now < at + BUSY);
-        let loan = self.loan();
-        let has_enough = self.left > loan / 2 && self.left >= self.missing;
-        if !is_busy || has_enough || self.asked_at.is_some() || now < self.ask_at {
+        self.add_share(replicas, now);
+        if !self.is_busy(now) || !self.wants_loan() || self.asked.is_some() || now < self.ask_at {
             return None;
         }
-        self.asked_at = Some(now);
-        let wanted = loan.max(self.missing) - self.left;
-        let tokens = (wanted + TOKEN - 1) / TOKEN;
-        Some(u32::try_from(tokens.max(1)).unwrap_or(u32::MAX))
+        let debt = (-self.left).max(0) / MILLITOKEN;
+        let wanted = self.loan().max(self.missing) - self.left.max(0);
+        let request = LoanRequest {
+            debt: u64::try_from(debt).unwrap_or(u64::MAX),
+            wanted: u32::try_from((wanted + TOKEN - 1) / TOKEN).unwrap_or(u32::MAX),
+        };
+        self.asked = Some(Asked { at: now, request });
+        self.wanting_at = self.wanting_at.or(Some(now));
+        Some(request)
     }
 
-    /// The store lent so many thousandths of tokens, of as many tokens as were asked for at
-    /// `asked_at`. A late answer counts too: its tokens are gone from the bucket.
-    pub fn lent(&mut self, asked_at: Duration, tokens: u32, thousandths: u64, now: Duration) {
-        let thousandths = thousandths.min(u64::from(tokens) * 1_000);
-        self.left += i128::from(thousandths) * MILLITOKEN;
-        if self.asked_at != Some(asked_at) {
+    /// The store has answered.
+    pub fn lent(&mut self, lent: Lent, replicas: NonZeroU32, now: Duration) {
+        let Some(Asked { at, request }) = self.asked.take() else {
             return;
-        }
-        self.asked_at = None;
+        };
+        let wanted = u64::from(request.wanted) * 1_000;
+        let thousandths = lent.thousandths.min(wanted);
+        self.left += i128::from(request.debt.saturating_add(thousandths)) * MILLITOKEN;
+        self.level = (i128::from(lent.level) * MILLITOKEN).max(-DEBT_MAX * TOKEN);
+        self.level_at = at;
+        // What was admitted without the store meanwhile was borrowed too, unless that was long: the
+        // bucket has run over then.
+        let second = self.share_of(BUSY, replicas);
+        self.left -= self.granted.min(second);
+        self.granted = 0;
         self.away_at = None;
-        self.is_empty = thousandths < u64::from(tokens) * 1_000;
-        if self.is_empty {
-            self.ask_at = now + EMPTY_PAUSE;
+        self.wanting_at = None;
+        if thousandths < wanted {
+            let pause = self.time_of(-self.level);
+            self.ask_at = now + pause.clamp(EMPTY_PAUSE, DEBT_PAUSE_MAX);
         }
     }
 
     /// The store could not be asked, or has not answered in time: it is away from then on, until it
     /// answers again.
-    pub fn failed(&mut self, asked_at: Duration, now: Duration) {
-        if self.asked_at == Some(asked_at) {
-            self.add_share(now);
-            self.asked_at = None;
+    pub fn failed(&mut self, replicas: NonZeroU32, now: Duration) {
+        self.add_share(replicas, now);
+        if self.asked.take().is_some() {
             self.ask_at = now + ANSWER_MAX;
             self.away_at = self.away_at.or(Some(now));
         }

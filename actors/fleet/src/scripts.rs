@@ -48,8 +48,11 @@ pub const REPORT: &str = include_str!("scripts/report.lua");
 /// Notes that a process is there, and answers who is. Keys: processes.
 pub const PRESENT: &str = include_str!("scripts/present.lua");
 
-/// Lends tokens of a quota. Keys: bucket.
+/// Lends tokens of quotas. Keys: buckets.
 pub const LEND: &str = include_str!("scripts/lend.lua");
+
+/// Sums up the units of a day. Keys: sums.
+pub const COUNT: &str = include_str!("scripts/count.lua");
 
 /// A script answered what this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -200,17 +203,6 @@ pub fn parse_count(expected: &str, word: &str, number: i64) -> Result<u64, Unkno
     }
 }
 
-/// Reads the two elements of the answer of [`LEND`]: thousandths of tokens.
-///
-/// # Errors
-/// It is none of the script's answers.
-pub fn parse_lent(word: &str, number: i64) -> Result<u64, UnknownAnswer> {
-    match word {
-        "lent" => unsigned(word, number),
-        _ => Err(unknown(word, number)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,9 +237,6 @@ mod tests {
             assert_eq!(parse_count(word, word, 7), Ok(7));
             assert!(parse_count(word, word, -1).is_err() && parse_count(word, "x", 1).is_err());
         }
-        assert_eq!(words(LEND), ["lent"]);
-        assert_eq!(parse_lent("lent", 7), Ok(7));
-        assert!(parse_lent("lent", -1).is_err() && parse_lent("released", 1).is_err());
         assert_eq!(words(ACQUIRE), ["held", "exhausted", "acquired"]);
         assert!(Acquired::parse("released", 1).is_err());
         assert!(Renewed::parse("renewed", -1).is_err());

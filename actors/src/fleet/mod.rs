@@ -16,6 +16,7 @@
 //! | `state_share` | state that processes share, through the store |
 //! | `wants` | state that others need, from this process' nodes |
 //! | `presence` | writes what this process is, and reads what the others are |
+//! | [`quotas`] | what tenants may use, borrowed from the store |
 //! | `status` | what a process reports of itself |
 //! | `event_log` | log lines that others may cause |
 //! | `store` | the store: its calls, and how they fail |
@@ -27,6 +28,7 @@ mod member;
 mod node_follower;
 mod presence;
 mod publisher;
+pub mod quotas;
 mod source;
 mod state_share;
 mod status;

@@ -10,7 +10,7 @@ use nearhead_fleet::{
 };
 use tokio::time;
 
-use super::{FleetStatus, store::FleetStore};
+use super::{FleetStatus, quotas::LoanDesk, store::FleetStore};
 use crate::head::Head;
 
 /// Longest wait for the store at the end, to say that the process ends.
@@ -25,11 +25,18 @@ pub(super) struct PresenceWriter {
     key: FleetKey,
     status: FleetStatus,
     head: Head,
+    desk: LoanDesk,
     own: Process,
 }
 
 impl PresenceWriter {
-    pub(super) fn new(store: FleetStore, key: FleetKey, status: FleetStatus, head: Head) -> Self {
+    pub(super) fn new(
+        store: FleetStore,
+        key: FleetKey,
+        status: FleetStatus,
+        head: Head,
+        desk: LoanDesk,
+    ) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let started = since.unwrap_or_default().as_millis();
         let own = Process {
@@ -45,6 +52,7 @@ impl PresenceWriter {
             key,
             status,
             head,
+            desk,
             own,
         }
     }
@@ -82,6 +90,7 @@ impl PresenceWriter {
                 match self.store.present(&record, presence.gone_after()).await {
                     Ok(records) => {
                         let processes = presence.read(&records, started.elapsed());
+                        self.desk.share_with(processes.len());
                         self.status.set_processes(processes, presence.refused());
                     }
                     Err(error) => {

@@ -1,6 +1,6 @@
 //! Source `node` in a fleet: follows the leader's entries, or its nodes while it leads.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
 use nearhead_chain::network::ServedChain;
 use nearhead_fleet::fleet_key::FleetKey;
@@ -9,6 +9,7 @@ use super::{
     member::{Member, Parts},
     node_follower::NodeFollower,
     presence::PresenceWriter,
+    quotas::{Lender, LoanDesk},
     state_share::StateShare,
     status::FleetStatus,
     store::{FleetStore, StoreOptions},
@@ -48,6 +49,7 @@ pub struct FleetSource {
     key: FleetKey,
     status: FleetStatus,
     share: Arc<StateShare>,
+    desk: LoanDesk,
 }
 
 impl FleetSource {
@@ -80,6 +82,7 @@ impl FleetSource {
             key,
             status,
             share,
+            desk: LoanDesk::new(Instant::now()),
         })
     }
 
@@ -112,6 +115,12 @@ impl FleetSource {
     pub const fn status(&self) -> &FleetStatus {
         &self.status
     }
+
+    /// Where quotas wait for what the store lends.
+    #[must_use]
+    pub const fn desk(&self) -> &LoanDesk {
+        &self.desk
+    }
 }
 
 /// What the fleet of this prefix serves: what one of another chain has sealed is refused.
@@ -130,6 +139,7 @@ impl Source for FleetSource {
             key,
             status,
             share,
+            desk,
         } = self;
         let standing = Arc::clone(nodes.standing());
         let state = nodes.state().clone();
@@ -163,7 +173,10 @@ impl Source for FleetSource {
                 key.clone(),
                 status.clone(),
                 link.head.clone(),
+                desk.clone(),
             );
+            let lender = Lender::start(store.clone(), desk, status.clone());
+            let lender = lender.map_err(SourceError::Runtime)?;
             let parts = Parts {
                 store,
                 key,
@@ -181,6 +194,7 @@ impl Source for FleetSource {
                 () = presence.run() => Ok(()),
             };
             presence.leave().await;
+            lender.stop();
             outcome
         });
         // Writes what the window has now.

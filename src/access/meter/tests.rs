@@ -2,16 +2,28 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
+use nearhead_tenants::{id::TenantId, limits::Rate};
 use proptest::prelude::*;
 
 use super::*;
+use crate::access::bucket::QuotaOwner;
 
 fn rate(per_second: u32) -> Rate {
     Rate::of_one_second(NonZeroU32::new(per_second).unwrap())
 }
 
 fn meter(quota: Quota) -> Meter {
-    Meter::new(quota, 0, UnixMillis(0)).unwrap()
+    meter_of(quota, 0, UnixMillis(0)).unwrap()
+}
+
+fn meter_of(quota: Quota, used_today: u64, now: UnixMillis) -> Option<Meter> {
+    let parts = MeterParts {
+        owner: QuotaOwner::Tenant(TenantId::of_configured("test")),
+        used_today,
+        now,
+        desk: None,
+    };
+    Meter::new(quota, &parts)
 }
 
 fn requests(per_second: u32) -> Quota {
@@ -121,7 +133,7 @@ fn the_units_of_a_day_are_renewed_at_midnight() {
         instant: Instant::now(),
         unix: UnixMillis(days * DAY_MILLIS + seconds * 1000),
     };
-    let meter = Meter::new(quota, 7, day(5, 0).unix).unwrap();
+    let meter = meter_of(quota, 7, day(5, 0).unix).unwrap();
     assert_eq!(meter.take(1, day(5, 10)), Ok(()), "7 were used before");
     meter.charge(100, day(5, 10));
     let refused = meter.take(1, day(5, 86_390)).unwrap_err();
@@ -139,7 +151,7 @@ fn the_units_of_a_day_are_renewed_at_midnight() {
 
 #[test]
 fn without_a_quota_there_is_no_meter() {
-    assert!(Meter::new(Quota::default(), 5, UnixMillis(0)).is_none());
+    assert!(meter_of(Quota::default(), 5, UnixMillis(0)).is_none());
 }
 
 #[test]

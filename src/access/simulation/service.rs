@@ -63,6 +63,7 @@ impl SimulatedService {
             limits: &limits,
             used_today: &UsedToday::default(),
             now,
+            desk: None,
         });
         Self {
             start,
@@ -231,6 +232,7 @@ impl SimulatedService {
             limits: &self.limits,
             used_today: &used_today,
             now: self.now,
+            desk: None,
         };
         self.access.update(source, &changed);
         Answer::Commanded(true)

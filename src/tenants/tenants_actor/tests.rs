@@ -73,6 +73,7 @@ fn serve_with(opened: OpenedStore, state: StoreState) -> Served {
         configured: vec![ConfiguredKey::new("flag", "key by flag").unwrap()],
         methods: Vec::new(),
         limits: ServiceLimits::default(),
+        desk: None,
         labels: Labels::new(["eth_chainId", "other"], ["ok", "denied"]),
         state: state.clone(),
         metrics: metrics.clone(),

@@ -48,6 +48,7 @@ fn source<'a>(
         limits,
         used_today,
         now: UnixMillis(0),
+        desk: None,
     }
 }
 

@@ -11,6 +11,8 @@
 //! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `presence` | which processes there are, whatever others write |
+//! | `quotas` | a tenant's quota over three processes |
+//! | `quota_scripts` | the scripts for quotas, against plain models |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
@@ -24,6 +26,8 @@ mod leading;
 mod link;
 mod load;
 mod presence;
+mod quota_scripts;
+mod quotas;
 mod redis;
 mod rotation;
 mod scripts;

@@ -41,7 +41,7 @@ fn processes_know_who_is_there_whatever_others_write() {
     let before = one.metric(refused);
     let long = vec![b'9'; 1 << 20];
     let script = b"local t = redis.call('TIME')[1] * 1000 \
-        redis.call('HSET', KEYS[1], 'a', string.format('%.0f', t + 9000) .. ' invented', \
+        redis.call('HSET', KEYS[1], 'a', string.format('%.0f', t + 2000) .. ' invented', \
         'b', ARGV[1], 'c', string.format('%.0f', t + 9000000) .. ' for ever') return 'written'";
     let written = stage.redis.call(&[b"EVAL", script, b"1", key, &long]);
     assert_eq!(written, "written");

@@ -96,19 +96,21 @@ impl Redis {
     pub(super) fn call(&self, words: &[&[u8]]) -> String {
         call(self.address(), words)
     }
+
+    /// Sends a command that answers a list of numbers.
+    pub(super) fn numbers(&self, words: &[&[u8]]) -> Vec<i64> {
+        let mut lines = send(self.address(), words).lines();
+        let mut line = || lines.next().unwrap().unwrap();
+        let first = line();
+        let count = first.strip_prefix('*').unwrap_or_else(|| panic!("{first}"));
+        let numbers = (0..count.parse().unwrap()).map(|_| line()[1..].parse().unwrap());
+        numbers.collect()
+    }
 }
 
 /// Sends a command to a server; returns the answer: its first line, or all of a bulk string.
 pub(super) fn call(address: SocketAddr, words: &[&[u8]]) -> String {
-    let mut connection = TcpStream::connect(address).unwrap();
-    let mut request = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        request.extend(format!("${}\r\n", word.len()).into_bytes());
-        request.extend_from_slice(word);
-        request.extend_from_slice(b"\r\n");
-    }
-    connection.write_all(&request).unwrap();
-    let mut answer = BufReader::new(connection);
+    let mut answer = send(address, words);
     let mut line = String::new();
     answer.read_line(&mut line).unwrap();
     let line = line.trim_end().to_owned();
@@ -118,6 +120,19 @@ pub(super) fn call(address: SocketAddr, words: &[&[u8]]) -> String {
     let mut bytes: Vec<u8> = vec![0; length];
     answer.read_exact(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends a command to a server; returns where the answer comes.
+fn send(address: SocketAddr, words: &[&[u8]]) -> BufReader<TcpStream> {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).into_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    connection.write_all(&request).unwrap();
+    BufReader::new(connection)
 }
 
 /// The program: a Redis, or a sentinel.

@@ -8,33 +8,39 @@ use super::*;
 
 const REPLICAS: usize = 3;
 
+const THREE: NonZeroU32 = NonZeroU32::new(3).unwrap();
+const ONE: NonZeroU32 = NonZeroU32::MIN;
+
 /// `lend.lua`, in Rust: thousandths of tokens, and milliseconds.
 #[derive(Debug)]
 struct Bucket {
-    rate: u64,
-    capacity: u64,
-    left: u64,
+    rate: i64,
+    capacity: i64,
+    left: i64,
     at: u64,
 }
 
 impl Bucket {
     const fn new(rate: u32, burst: u32) -> Self {
-        let capacity = burst as u64 * 1_000;
+        let capacity = burst as i64 * 1_000;
         Self {
-            rate: rate as u64,
+            rate: rate as i64,
             capacity,
             left: capacity,
             at: 0,
         }
     }
 
-    fn lend(&mut self, wanted: u32, now: u64) -> u64 {
-        let added = now.saturating_sub(self.at) * self.rate;
-        self.left = self.capacity.min(self.left + added);
+    fn lend(&mut self, request: LoanRequest, now: u64) -> Lent {
+        let added = now.saturating_sub(self.at).cast_signed() * self.rate;
+        self.left = self.capacity.min(self.left + added) - request.debt.cast_signed();
         self.at = now;
-        let lent = self.left.min(u64::from(wanted) * 1_000);
+        let lent = self.left.min(i64::from(request.wanted) * 1_000).max(0);
         self.left -= lent;
-        lent
+        Lent {
+            thousandths: lent.cast_unsigned(),
+            level: self.left,
+        }
     }
 }
 
@@ -43,11 +49,11 @@ impl Bucket {
 struct Call {
     replica: usize,
     asked_at: u64,
-    tokens: u32,
+    request: LoanRequest,
     /// When the store has it.
     arrives: u64,
     /// When the replica has the answer, and what that is.
-    answered: Option<(u64, u64)>,
+    answered: Option<(u64, Lent)>,
 }
 
 #[derive(Debug)]
@@ -71,7 +77,8 @@ fn ms(ms: u64) -> Duration {
 
 impl Sim {
     fn new(rate: u32, cost: u32, latency: Vec<u64>) -> Self {
-        let quota = BorrowedQuota::new(NonZeroU32::new(rate).unwrap(), NonZeroU32::new(3).unwrap());
+        let per_second = NonZeroU32::new(rate).unwrap();
+        let quota = BorrowedQuota::new(per_second, per_second);
         Self {
             bucket: Bucket::new(rate, rate),
             rate,
@@ -100,19 +107,19 @@ impl Sim {
         calls.retain_mut(|call| {
             if is_cut[call.replica] {
                 return now < call.asked_at + 200 || {
-                    self.replicas[call.replica].failed(ms(call.asked_at), ms(now));
+                    self.replicas[call.replica].failed(THREE, ms(now));
                     false
                 };
             }
             match call.answered {
                 None if now >= call.arrives => {
-                    let lent = self.bucket.lend(call.tokens, now);
+                    let lent = self.bucket.lend(call.request, now);
                     call.answered = Some((now + delay, lent));
                     true
                 }
                 Some((at, lent)) if now >= at => {
                     let quota = &mut self.replicas[call.replica];
-                    quota.lent(ms(call.asked_at), call.tokens, lent, ms(now));
+                    quota.lent(lent, THREE, ms(now));
                     false
                 }
                 _ => true,
@@ -123,18 +130,18 @@ impl Sim {
             self.wanted[name] += weight * f64::from(self.rate) * 2.0 / 1_000.0;
             let cost = f64::from(self.cost);
             let quota = &mut self.replicas[name];
-            while self.wanted[name] >= cost && quota.take(self.cost, ms(now)).is_ok() {
+            while self.wanted[name] >= cost && quota.take(self.cost, THREE, ms(now)).is_ok() {
                 self.wanted[name] -= cost;
                 self.admitted[name] += u64::from(self.cost);
             }
             // Clients that are refused come back later, but not all of them.
             self.wanted[name] = self.wanted[name].min(cost.max(f64::from(self.rate) / 50.0));
-            if let Some(tokens) = self.replicas[name].ask(ms(now)) {
+            if let Some(request) = self.replicas[name].ask(THREE, ms(now)) {
                 let arrives = now + self.delay();
                 self.calls.push(Call {
                     replica: name,
                     asked_at: now,
-                    tokens,
+                    request,
                     arrives,
                     answered: None,
                 });
@@ -233,13 +240,118 @@ fn a_call_that_costs_more_than_a_loan_is_admitted() {
 
 #[test]
 fn an_idle_tenant_asks_for_nothing() {
-    let mut quota = BorrowedQuota::new(NonZeroU32::MIN, NonZeroU32::MIN);
-    assert_eq!(quota.ask(ms(0)), None);
-    assert_eq!(quota.take(1, ms(1)), Err(Shortage::Ask));
-    assert_eq!(quota.ask(ms(1)), Some(1));
-    assert_eq!(quota.ask(ms(2)), None, "one question at a time");
-    quota.lent(ms(1), 1, 250, ms(3));
-    let wait = Shortage::Wait(ms(750));
-    assert_eq!(quota.take(1, ms(3)), Err(wait));
-    assert_eq!(quota.ask(ms(1_003)), None);
+    let mut quota = BorrowedQuota::new(ONE, ONE);
+    assert_eq!(quota.ask(ONE, ms(0)), None);
+    assert_eq!(
+        quota.take(1, ONE, ms(1)),
+        Ok(()),
+        "the bucket is full at first"
+    );
+    assert_eq!(quota.take(1, ONE, ms(1)), Err(ms(1_000)));
+    let request = LoanRequest {
+        debt: 1_000,
+        wanted: 1,
+    };
+    assert_eq!(quota.ask(ONE, ms(1)), Some(request));
+    assert_eq!(quota.ask(ONE, ms(2)), None, "one call at a time");
+    let lent = Lent {
+        thousandths: 250,
+        level: 0,
+    };
+    quota.lent(lent, ONE, ms(3));
+    assert_eq!(quota.take(1, ONE, ms(3)), Err(ms(748)));
+    assert!(quota.is_busy(ms(1_002)));
+    // Somebody may come back for what was missing.
+    assert!(quota.is_busy(ms(1_750)) && !quota.is_busy(ms(2_001)));
+    assert_eq!(quota.ask(ONE, ms(2_001)), None);
+}
+
+/// A first request is admitted before the store has answered, and a burst over all replicas is the
+/// tenant's.
+#[test]
+fn a_burst_is_admitted_before_the_store_has_answered() {
+    let burst = NonZeroU32::new(90).unwrap();
+    let mut quota = BorrowedQuota::new(ONE, burst);
+    let admitted = (0..100).filter(|_| quota.take(1, THREE, ms(0)).is_ok());
+    assert_eq!(admitted.count(), 30, "its share of a full bucket");
+    let mut quota = BorrowedQuota::new(ONE, burst);
+    assert_eq!(
+        quota.take(80, THREE, ms(0)),
+        Ok(()),
+        "one request may take all"
+    );
+    assert!(quota.take(1, THREE, ms(0)).is_err());
+    // More than a bucket ever holds leaves a debt, which the store takes from all.
+    let mut quota = BorrowedQuota::new(ONE, burst);
+    let mut bucket = Bucket::new(1, 90);
+    assert_eq!(quota.take(200, THREE, ms(0)), Ok(()));
+    let request = quota.ask(THREE, ms(0)).unwrap();
+    quota.lent(bucket.lend(request, 0), THREE, ms(1));
+    assert_eq!(bucket.left, -110_000);
+    assert_eq!(quota.tokens(THREE, ms(1)), 0);
+    let wait = quota.take(1, THREE, ms(1)).unwrap_err();
+    assert!((ms(110_900)..=ms(111_100)).contains(&wait), "{wait:?}");
+    let full = quota.time_until_full(THREE, ms(1));
+    assert!((ms(199_900)..=ms(200_100)).contains(&full), "{full:?}");
+}
+
+#[test]
+fn what_is_charged_later_is_taken_from_the_bucket_and_what_is_given_back_is_not() {
+    let rate = NonZeroU32::new(100).unwrap();
+    let mut quota = BorrowedQuota::new(rate, rate);
+    let mut bucket = Bucket::new(100, 100);
+    quota.take(10, THREE, ms(0)).unwrap();
+    quota.give_back(10);
+    assert_eq!(quota.tokens(THREE, ms(0)), 100);
+    quota.charge(400, THREE, ms(0));
+    let request = quota.ask(THREE, ms(0)).unwrap();
+    assert_eq!(request.debt, 400_000);
+    quota.lent(bucket.lend(request, 0), THREE, ms(0));
+    assert_eq!(bucket.left, -300_000);
+    // Another replica has nothing either.
+    let mut other = BorrowedQuota::new(rate, rate);
+    assert_eq!(other.take(1, THREE, ms(1)), Ok(()));
+    let request = other.ask(THREE, ms(1)).unwrap();
+    other.lent(bucket.lend(request, 1), THREE, ms(1));
+    assert!(other.take(1, THREE, ms(2)).is_err());
+    assert_eq!(
+        other.ask(THREE, ms(2)),
+        None,
+        "a bucket in debt is asked less often"
+    );
+    // The largest numbers do not overflow.
+    quota.charge(u64::MAX, THREE, ms(3));
+    quota.charge(u64::MAX, THREE, ms(3));
+    assert!(quota.take(u32::MAX, THREE, ms(3)).is_err());
+    let later = ms(u64::MAX / 4);
+    assert!(quota.ask(THREE, later).is_some());
+    quota.failed(THREE, later);
+    assert_eq!(
+        quota.tokens(THREE, Duration::MAX),
+        33,
+        "its share of the burst"
+    );
+}
+
+/// Without the store there is a limit, and it is not nothing.
+#[test]
+fn a_replica_that_never_reaches_the_store_admits_its_share() {
+    let rate = NonZeroU32::new(30).unwrap();
+    let mut quota = BorrowedQuota::new(rate, rate);
+    let mut admitted = 0;
+    for now in 0..30_000 {
+        if quota.take(1, THREE, ms(now)).is_ok() {
+            admitted += 1;
+        }
+        if now % 50 == 0 && quota.ask(THREE, ms(now)).is_some() {
+            quota.failed(THREE, ms(now));
+        }
+    }
+    assert!((295..=315).contains(&admitted), "{admitted}");
+    assert!(quota.is_away());
+    // What nobody asks the store for is as if it were away.
+    let mut quota = BorrowedQuota::new(rate, rate);
+    let admitted = (0..30_000).filter(|now| quota.take(1, THREE, ms(*now)).is_ok());
+    let admitted = admitted.count();
+    assert!((295..=315).contains(&admitted), "{admitted}");
 }

@@ -16,6 +16,7 @@
 //! | `reply` | what is read out of replies |
 //! | `items` | calls about state that processes share |
 //! | `presence` | calls for who is there |
+//! | `quotas` | calls for what tenants may use |
 //! | `checks` | whether the server suits a fleet |
 
 mod bounded;
@@ -26,6 +27,7 @@ mod items;
 mod line;
 mod options;
 mod presence;
+mod quotas;
 mod reply;
 mod script;
 mod url;
@@ -49,6 +51,7 @@ pub use self::{
     checks::{StoreChecks, StoreProblem},
     error::{StoreError, StoreFault},
     options::{OptionsError, StoreOptions},
+    quotas::{CountCall, LoanCall},
     url::{StoreUrl, StoreUrlError},
 };
 use self::{
@@ -79,6 +82,8 @@ struct Keys {
     /// What the names of turns begin with.
     turns: String,
     processes: String,
+    /// What the keys of quotas begin with.
+    quotas: String,
 }
 
 /// What the clones of a store share.
@@ -87,8 +92,10 @@ struct Inner {
     keys: Keys,
     /// The lease and reports: small calls, which wait for no entry.
     control: Line,
-    /// What processes share besides entries: who is there, and quotas.
-    shared: Line,
+    /// Who is there.
+    presence: Line,
+    /// Quotas: small calls, many a second.
+    quotas: Line,
     /// Entries that are appended: some megabytes, now and then.
     appends: Line,
     /// Reads, which block until there is an entry.
@@ -129,9 +136,11 @@ impl FleetStore {
                 wants: key("wants"),
                 turns: key("turn"),
                 processes: key("processes"),
+                quotas: key("quotas"),
             },
             control: Line::new(Arc::clone(&connector)),
-            shared: Line::new(Arc::clone(&connector)),
+            presence: Line::new(Arc::clone(&connector)),
+            quotas: Line::new(Arc::clone(&connector)),
             appends: Line::new(Arc::clone(&connector)),
             reads: Line::new(Arc::clone(&connector)),
             items: Line::new(Arc::clone(&connector)),

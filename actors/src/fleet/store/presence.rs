@@ -32,7 +32,7 @@ impl FleetStore {
             .number(PROCESSES_MAX as u64)
             .number(PRESENCE_BYTES_MAX as u64);
         let bytes_max = PRESENCE_REPLY_BYTES_MAX;
-        let (server, answer) = ask(&self.0.shared, &call, bytes_max, CALL_TIME_MAX).await?;
+        let (server, answer) = ask(&self.0.presence, &call, bytes_max, CALL_TIME_MAX).await?;
         reply::strings(answer, PRESENCE_BYTES_MAX)
             .map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
     }

@@ -54,6 +54,19 @@ pub(super) fn strings(value: Value, bytes_max: usize) -> Result<Vec<Bytes>, Box<
     strings.collect()
 }
 
+/// A list of so many numbers.
+pub(super) fn numbers(value: Value, count: usize) -> Result<Vec<i64>, Box<str>> {
+    let values = list(value)?;
+    if values.len() != count {
+        return Err(format!("{} numbers instead of {count}", values.len()).into());
+    }
+    let numbers = values.into_iter().map(|value| match value {
+        Value::Int(number) => Ok(number),
+        other => Err(instead_of("a number", &other)),
+    });
+    numbers.collect()
+}
+
 /// A list with two elements.
 fn pair(value: Value) -> Result<(Value, Value), Box<str>> {
     let values: Result<[Value; 2], _> = list(value)?.try_into();

@@ -57,6 +57,11 @@ impl<'a> ScriptCall<'a> {
         self
     }
 
+    pub(super) fn signed(mut self, number: i64) -> Self {
+        self.args.push(number.to_string().into_bytes().into());
+        self
+    }
+
     pub(super) fn flag(self, is_set: bool) -> Self {
         self.number(is_set.into())
     }
