@@ -14,7 +14,7 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
-    fleet::{FleetConfig, FleetSource, FleetStatus, quotas::LoanDesk, store::StoreOptions},
+    fleet::{FleetConfig, FleetSource, FleetStatus, quotas::LoanDesk},
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 use self::finality_writer::FinalityWriter;
 use crate::{
-    config::{Config, FleetOptions, FleetSecret, SourceKind},
+    config::{Config, FleetSecret, SourceKind},
     memory::{MemorySource, auto_state_bytes},
     metrics::Metrics,
 };
@@ -186,7 +186,7 @@ fn run(
         }
         SourceKind::Node => {
             let fleet = &config.fleet;
-            let store = fleet.key.as_ref().map(|_| store_options(fleet));
+            let store = fleet.key.as_ref().map(|_| fleet.store(owner()));
             let secret = fleet.key.as_ref().map(FleetSecret::read).transpose();
             let secret = secret.map_err(|error| SourceError::FleetKey(error.to_string()))?;
             let config = UpstreamConfig {
@@ -237,16 +237,6 @@ fn run(
             });
             source.run(link)
         }
-    }
-}
-
-/// The store of a fleet, and the name by which this process holds its lease.
-fn store_options(fleet: &FleetOptions) -> StoreOptions {
-    StoreOptions {
-        urls: fleet.stores.clone(),
-        sentinel: fleet.sentinel.as_deref().map(str::to_owned),
-        prefix: fleet.prefix.to_string(),
-        owner: owner(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearhead_actors::fleet::store::StoreUrl;
+use nearhead_actors::fleet::store::{StoreOptions, StoreUrl};
 
 use super::{
     config_error::ConfigError,
@@ -43,6 +43,16 @@ fn fleet_options;
 }
 
 impl FleetOptions {
+    /// The store, for a process that holds its lease by the name `owner`.
+    pub(crate) fn store(&self, owner: String) -> StoreOptions {
+        StoreOptions {
+            urls: self.stores.clone(),
+            sentinel: self.sentinel.as_deref().map(str::to_owned),
+            prefix: self.prefix.to_string(),
+            owner,
+        }
+    }
+
     /// Checks the options together. `follows_nodes` says that the source is `node`, and
     /// `names_chain` that chain id and genesis are given.
     pub(super) fn check(&self, follows_nodes: bool, names_chain: bool) -> Result<(), ConfigError> {

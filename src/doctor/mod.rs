@@ -7,11 +7,13 @@
 //! | `judge` | what follows from it; the time is passed in |
 //! | `certificate` | the same of the files of TLS |
 //! | `chain_options` | the same of `--genesis`, `--chain` and `--forward` |
+//! | `fleet` | the same of the store of a fleet, and its key |
 //! | `finding` | one line of the result |
 
 mod certificate;
 mod chain_options;
 mod finding;
+mod fleet;
 mod judge;
 
 use std::{
@@ -77,6 +79,12 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
     chain_options::forward(forwarded)
         .into_iter()
         .for_each(&mut report);
+    if let Some(secret) = &config.fleet.key {
+        let read = secret.read().map(|bytes| bytes.len());
+        report(fleet::key(read.map_err(|error| error.to_string())));
+        let asked = fleet::ask(&config.fleet).await;
+        fleet::store(asked).into_iter().for_each(&mut report);
+    }
     let nodes = config
         .nodes
         .iter()

@@ -20,6 +20,7 @@
 //! | `status` | what a process reports of itself |
 //! | `event_log` | log lines that others may cause |
 //! | `store` | the store: its calls, and how they fail |
+//! | `store_check` | looks once whether the store suits a fleet |
 
 mod entry_bytes;
 mod entry_verifier;
@@ -33,6 +34,7 @@ mod source;
 mod state_share;
 mod status;
 pub mod store;
+mod store_check;
 mod wants;
 mod window_update;
 

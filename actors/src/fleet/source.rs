@@ -13,6 +13,7 @@ use super::{
     state_share::StateShare,
     status::FleetStatus,
     store::{FleetStore, StoreOptions},
+    store_check::check_store,
     wants::WantServer,
 };
 use crate::{
@@ -165,6 +166,8 @@ impl Source for FleetSource {
         };
         let nodes = NodeFollower::new(following, link.clone(), window.share(), chain_id);
         let outcome = runtime.block_on(async {
+            // It ends with the runtime.
+            tokio::spawn(check_store(store.clone()));
             if has_nodes {
                 tokio::spawn(wants.run());
             }

@@ -3,6 +3,7 @@
 //! | file | what it tests |
 //! |---|---|
 //! | `adapter` | the client of the store, and servers that hang, refuse or overflow |
+//! | `doctor` | `nearhead doctor`, and the check at the start, of stores of all kinds |
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
@@ -21,6 +22,7 @@
 
 mod adapter;
 mod cut;
+mod doctor;
 mod following;
 mod leading;
 mod link;

@@ -1,6 +1,6 @@
 //! Whether a server suits a fleet.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::error::printable;
 
@@ -17,6 +17,8 @@ pub struct StoreChecks {
     pub server: Box<str>,
     /// What is wrong with it; empty if it suits a fleet.
     pub problems: Vec<StoreProblem>,
+    /// What its clock said, since the Unix epoch; `None` if it did not say it.
+    pub clock: Option<Duration>,
 }
 
 /// Something that is wrong with a server.
@@ -35,6 +37,11 @@ pub enum StoreProblem {
         "it is part of a Redis cluster: use a single server, with sentinels if it has replicas"
     )]
     Cluster,
+    /// It keeps what it has in memory alone, or in snapshots that are minutes old.
+    #[error(
+        "it keeps no append-only file: its restart loses what was written last. Set appendonly to yes"
+    )]
+    NotDurable,
 }
 
 impl StoreChecks {
@@ -63,7 +70,15 @@ impl StoreChecks {
         if value("cluster_enabled") == Some("1") {
             problems.push(StoreProblem::Cluster);
         }
-        Self { server, problems }
+        if value("aof_enabled") != Some("1") {
+            problems.push(StoreProblem::NotDurable);
+        }
+        let clock = value("server_time_usec").and_then(|micros| micros.parse().ok());
+        Self {
+            server,
+            problems,
+            clock: clock.map(Duration::from_micros),
+        }
     }
 }
 
@@ -80,11 +95,17 @@ mod tests {
     #[test]
     fn a_server_that_suits_has_no_problems() {
         let redis =
-            "# Server\r\nredis_version:7.0.15\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n";
+            "# Server\r\nredis_version:7.0.15\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n";
         assert_eq!(problems(redis), ("Redis 7.0.15".to_owned(), vec![]));
-        let valkey =
-            "redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nmaxmemory_policy:noeviction\r\n";
+        let valkey = "redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nmaxmemory_policy:noeviction\r\n\
+             aof_enabled:1\r\nserver_time_usec:1700000000000001\r\n";
         assert_eq!(problems(valkey), ("Valkey 8.1.0".to_owned(), vec![]));
+        let clock = Duration::from_micros(1_700_000_000_000_001);
+        assert_eq!(StoreChecks::of(valkey).clock, Some(clock));
+        for none in ["-1", "99999999999999999999", "now"] {
+            let info = format!("server_time_usec:{none}");
+            assert_eq!(StoreChecks::of(&info).clock, None, "{none}");
+        }
     }
 
     #[test]
@@ -100,14 +121,16 @@ mod tests {
                  maxmemory-policy to noeviction",
                 "it is part of a Redis cluster: use a single server, with sentinels if it has \
                  replicas",
+                "it keeps no append-only file: its restart loses what was written last. Set \
+                 appendonly to yes",
             ]
         );
         let (_, found) = problems("redis_version:7.2.4\nvalkey_version:7.2.4\n");
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.len(), 3);
         let (server, found) = problems("hello");
         assert_eq!(
             (server.as_str(), found.len()),
-            ("Redis without a version", 2)
+            ("Redis without a version", 3)
         );
     }
 }

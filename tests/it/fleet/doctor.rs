@@ -1,0 +1,166 @@
+//! What `nearhead doctor` finds of a fleet's store: a real Redis, behind TLS, behind a sentinel, and
+//! with what is wrong with it.
+
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+
+use super::{
+    redis::{Redis, free_port},
+    stage::SECRET,
+};
+use crate::{
+    harness::{Process, check, installed, nearhead, scratch, serving, wait_until},
+    upstreams::TlsFront,
+};
+
+const CHAIN: [&str; 4] = ["--source", "node", "--network", "mainnet"];
+
+/// What the doctor finds, and how it ends, of a store at this URL.
+fn examine(url: &str, more: &[&str], environment: &[(&str, &PathBuf)]) -> (Option<i32>, String) {
+    let fleet = ["--fleet", url, "--fleet-key", SECRET];
+    let listen = ["doctor", "--listen", "127.0.0.1:0"];
+    let all = [&listen[..], &CHAIN, &fleet, more].concat();
+    let mut command = nearhead(all.iter().copied());
+    let (status, text) = Process::start(command.envs(environment.iter().copied())).wait();
+    (status.code(), text)
+}
+
+#[track_caller]
+fn finds(url: &str, more: &[&str], environment: &[(&str, &PathBuf)], expected: &[&str]) {
+    let (code, text) = examine(url, more, environment);
+    for finding in expected {
+        assert!(text.contains(finding), "no {finding:?}: {text}");
+    }
+    let is_bad = expected.iter().any(|finding| finding.starts_with("BAD"));
+    check(&text, &code, &Some(i32::from(is_bad)));
+}
+
+const GOOD: [&str; 3] = [
+    "good  --fleet-key: 32 bytes",
+    "good  the fleet's store: Redis 7.",
+    "good  the fleet's clocks: 0.",
+];
+
+fn set(redis: &Redis, option: &str, value: &str) {
+    let words = ["CONFIG", "SET", option, value].map(str::as_bytes);
+    check(option, &redis.call(&words), &"+OK".to_owned());
+}
+
+#[test]
+fn what_is_wrong_with_a_store_is_found() {
+    let mut redis = Redis::start("fleet-doctor");
+    let url = redis.url();
+    finds(&url, &[], &[], &GOOD);
+    // Another secret, which is read from a file.
+    let file = scratch("fleet-doctor-key").join("key");
+    fs::write(&file, "abc\n").unwrap();
+    let key = ["--fleet-key", file.to_str().unwrap()];
+    let bad = ["BAD   --fleet-key: ", "64 hex digits"];
+    let (_, text) = examine(&url, &[], &[]);
+    assert!(!text.contains(SECRET), "{text}");
+    let fleet = ["--fleet", &url, key[0], key[1], "--listen", "127.0.0.1:0"];
+    let mut command = nearhead([&["doctor"], &CHAIN[..], &fleet].concat());
+    let text = Process::start(&mut command).check_end(1);
+    assert!(bad.iter().all(|bad| text.contains(bad)), "{text}");
+
+    // It may evict, and it keeps nothing.
+    set(&redis, "maxmemory-policy", "allkeys-lru");
+    set(&redis, "appendonly", "no");
+    let problems = [
+        "BAD   the fleet's store: its maxmemory-policy is allkeys-lru",
+        "weak  the fleet's store: it keeps no append-only file",
+    ];
+    finds(&url, &[], &[], &problems);
+    // A process says the same when it starts, once.
+    let fleet = ["--fleet", &url, "--fleet-key", SECRET];
+    let process = Process::start(&mut serving(&[&CHAIN[..], &fleet].concat()));
+    for problem in ["its maxmemory-policy is", "it keeps no append-only file"] {
+        let logged = |log: &str| log.contains(problem).then_some(());
+        process.output.wait_for(problem, logged);
+    }
+    drop(process);
+    set(&redis, "maxmemory-policy", "noeviction");
+    set(&redis, "appendonly", "yes");
+
+    // The wrong password, a user who may not run scripts, and one who may not ask what it is.
+    let may = |name: &str, commands: &str| {
+        let user = format!("ACL SETUSER {name} on >right ~* {commands}");
+        let words: Vec<&[u8]> = user.split(' ').map(str::as_bytes).collect();
+        check(name, &redis.call(&words), &"+OK".to_owned());
+    };
+    may("one", "+info +role");
+    may("two", "+@all -info");
+    let at = redis.address();
+    for (user, commands) in [
+        ("one:wrong", "authentication failed"),
+        ("nobody:right", "authentication failed"),
+        ("one:right", "evalsha"),
+        ("two:right", "info"),
+    ] {
+        let (code, text) = examine(&format!("redis://{user}@{at}"), &[], &[]);
+        check(&text, &code, &Some(1));
+        let expected = "BAD   --fleet: the fleet's store, redis://127.0.0.1:";
+        let is_found = text.contains(expected) && text.contains(commands);
+        assert!(is_found, "{user}: {text}");
+        assert!(text.contains("docs/fleet.md lists"), "{text}");
+        assert!(!text.contains("right") && !text.contains("wrong"), "{text}");
+    }
+    let away = ["BAD   --fleet: ", "cannot be reached", "start it"];
+    redis.kill();
+    finds(&url, &[], &[], &away);
+}
+
+/// A sentinel that watches this master.
+fn sentinel(master: SocketAddr) -> (Process, SocketAddr) {
+    let folder = scratch("fleet-doctor-sentinel");
+    let at = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let config = folder.join("sentinel.conf");
+    let (port, master) = (at.port(), master.port());
+    let text = format!(
+        "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {master} 1\n",
+        folder.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut command = Command::new(installed("tests/.tools/bin/redis-server"));
+    let process = Process::start(command.arg(&config).arg("--sentinel"));
+    wait_until("the sentinel answers", || {
+        std::net::TcpStream::connect(at).is_ok()
+    });
+    (process, at)
+}
+
+#[test]
+fn a_store_is_found_behind_tls_and_by_sentinels() {
+    let redis = Redis::start("fleet-doctor-tls");
+    let front = TlsFront::to(redis.address(), &scratch("fleet-doctor-front"));
+    let url = format!("rediss://localhost:{}", front.address.port());
+    let trusted = ("SSL_CERT_FILE", &front.certificate);
+    finds(&url, &[], &[trusted], &GOOD);
+    // A name that is not in the certificate, and a certificate that nobody has signed.
+    let other = format!("rediss://127.0.0.1:{}", front.address.port());
+    let bad = ["BAD   --fleet: ", "invalid peer certificate"];
+    finds(&other, &[], &[trusted], &bad);
+    finds(&url, &[], &[], &bad);
+    // It does not speak TLS, and waits for more.
+    let plain = redis.url().replace("redis", "rediss");
+    finds(
+        &plain,
+        &[],
+        &[trusted],
+        &["BAD   --fleet: ", "did not answer"],
+    );
+
+    let (_sentinel, at) = sentinel(redis.address());
+    let url = format!("redis://{at}");
+    let name = ["--fleet-sentinel", "main"];
+    finds(&url, &name, &[], &GOOD);
+    let unused = format!("redis://127.0.0.1:{}", free_port());
+    let two = ["--fleet-sentinel", "main", "--fleet", &unused];
+    finds(&url, &two, &[], &GOOD);
+    let name = ["--fleet-sentinel", "other"];
+    let bad = [
+        "BAD   --fleet: ",
+        "knows no master called other",
+        "correct --fleet-sentinel",
+    ];
+    finds(&url, &name, &[], &bad);
+}
