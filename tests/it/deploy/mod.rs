@@ -1,5 +1,5 @@
 //! What deploy/ has for operators, checked by what reads it: systemd, Prometheus, Helm, buildah,
-//! dpkg.
+//! HAProxy, dpkg.
 //!
 //! | file | what it tests |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `context` | what the image is built from |
 //! | `buildah` | what builds images |
 //! | `compose` | the services around it |
+//! | `proxy` | the proxy of a fleet |
 //! | `package` | the Debian package, from its installation to its removal |
 //! | `clean_root` | a Debian with nothing installed |
 
@@ -26,6 +27,7 @@ mod image;
 mod package;
 mod pod;
 mod prometheus;
+mod proxy;
 mod shipped;
 mod workflows;
 
