@@ -28,8 +28,9 @@ const BLOCK_TIME: Duration = Duration::from_millis(150);
 
 /// What all processes have.
 const OPTIONS: [[&str; 2]; 2] = [
-    // Longer than a machine that does other things takes to find another leader.
-    ["--min-block-wait", "10s"],
+    // The default is one second; a machine that does other things may take longer to find another
+    // leader.
+    ["--min-block-wait", "3s"],
     // A proxy notices within this time that a process is not ready any more.
     ["--shutdown-delay", "1s"],
 ];
