@@ -16,6 +16,7 @@
 //! | `api` | the API |
 //! | `pages`, `assets` | the pages, and their files |
 //! | `overview`, `recent_traffic` | what the service does now |
+//! | `fleet_view` | the processes of its fleet |
 //! | `probes` | readiness with its reasons, and metrics |
 //! | `response_headers` | the headers of every answer |
 //! | `answer_body` | large answers, of which so much at most is in memory |
@@ -28,6 +29,7 @@ mod api;
 mod assets;
 mod cookie;
 mod first_account;
+mod fleet_view;
 mod known_networks;
 mod login_throttle;
 mod logins;

@@ -91,7 +91,9 @@ impl PresenceWriter {
                     Ok(records) => {
                         let processes = presence.read(&records, started.elapsed());
                         self.desk.share_with(processes.len());
-                        self.status.set_processes(processes, presence.refused());
+                        let own = &self.own.owner;
+                        let refused = presence.refused();
+                        self.status.set_processes(own, processes, refused);
                     }
                     Err(error) => {
                         tracing::debug!(%error, "this process is not noted");

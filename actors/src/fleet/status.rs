@@ -94,6 +94,8 @@ impl FleetFacts {
 pub struct FleetProcesses {
     /// The one that knows them first; empty until the store has answered once.
     pub processes: Vec<Process>,
+    /// The owner of the process that knows them; empty until then.
+    pub own: String,
     /// When the store said so; `None` until it has.
     pub read_at: Option<Instant>,
     /// Records in the store that were none of this fleet, so far.
@@ -137,9 +139,10 @@ impl FleetStatus {
     }
 
     /// Notes which processes there are.
-    pub(super) fn set_processes(&self, processes: Vec<Process>, refused: u64) {
+    pub(super) fn set_processes(&self, own: &str, processes: Vec<Process>, refused: u64) {
         *self.0.processes.lock() = Arc::new(FleetProcesses {
             processes,
+            own: own.to_owned(),
             read_at: Some(Instant::now()),
             refused,
         });

@@ -58,6 +58,7 @@ pub(super) enum Call {
     FirstAccount,
     Overview,
     Nodes,
+    Fleet,
     OpenApi,
     /// Usage, which may be asked for as CSV.
     Usage,
@@ -235,6 +236,9 @@ pub(in crate::admin) static ROUTES: &[ApiRoute] = &[
     route(Verb::Get, "/admin/api/v1/nodes",
         ("listNodes", "The nodes that are followed"), Who::Admin, Call::Nodes)
         .answers(200, "Nodes"),
+    route(Verb::Get, "/admin/api/v1/fleet",
+        ("getFleet", "The processes of the fleet, as each one describes itself; none without a fleet"), Who::Admin, Call::Fleet)
+        .answers(200, "Fleet"),
     route(Verb::Get, "/admin/api/v1/openapi.json",
         ("getOpenApi", "This document"), Who::Anyone, Call::OpenApi)
         .answers(200, "OpenApi"),

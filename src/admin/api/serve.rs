@@ -21,6 +21,7 @@ use crate::{
     admin::{
         admin_request::AdminRequest,
         admin_state::AdminState,
+        fleet_view::FleetView,
         overview::{NodeView, OverviewView},
         recent_traffic::RecentTraffic,
         usage_parts::read_usage,
@@ -82,6 +83,7 @@ async fn answer(
         Call::OpenApi => openapi::DOCUMENT.clone(),
         Call::Overview => json_of(&OverviewView::of(server, &admin.nodes, recent))?,
         Call::Nodes => json_of(&json!({"nodes": NodeView::all(server, &admin.nodes)}))?,
+        Call::Fleet => json_of(&FleetView::of(server))?,
         Call::Usage => {
             let format = input.remove("format");
             let usage: GetUsage = login::read(input)?;

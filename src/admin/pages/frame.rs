@@ -2,13 +2,17 @@ use nearhead_tenants::administration::{AuthorView, MeView, RoleName};
 
 use super::show;
 
+/// The page of the fleet, which processes without one do not have.
+const FLEET: &str = "/fleet";
+
 /// The pages that administrators find in every page.
-const OF_ADMINISTRATORS: [(&str, &str); 8] = [
+const OF_ADMINISTRATORS: [(&str, &str); 9] = [
     ("/", "Overview"),
     ("/keys", "Keys"),
     ("/tenants", "Tenants"),
     ("/usage", "Usage"),
     ("/nodes", "Nodes"),
+    (FLEET, "Fleet"),
     ("/audit", "Audit"),
     ("/accounts", "Accounts"),
     ("/try", "Try it"),
@@ -34,6 +38,8 @@ pub(super) struct Frame {
     pub(super) is_admin: bool,
     /// Whether they have logged in here, and not at a proxy.
     pub(super) can_log_out: bool,
+    /// Whether the process is in a fleet.
+    in_fleet: bool,
     /// What was done, or went wrong.
     pub(super) notice: Option<Notice>,
 }
@@ -48,7 +54,7 @@ pub(super) struct Notice {
 
 impl Frame {
     /// That of a page at this place, for somebody.
-    pub(super) fn new(at: &'static str, me: &MeView, can_log_out: bool) -> Self {
+    pub(super) fn new(at: &'static str, me: &MeView, can_log_out: bool, in_fleet: bool) -> Self {
         Self {
             at,
             who: match &me.author {
@@ -58,6 +64,7 @@ impl Frame {
             role: show::role(&me.role, &me.tenant),
             is_admin: me.role == RoleName::Admin,
             can_log_out,
+            in_fleet,
             notice: None,
         }
     }
@@ -94,11 +101,14 @@ impl Frame {
     }
 
     /// Path and name of the pages that one may go to.
-    pub(super) const fn places(&self) -> &'static [(&'static str, &'static str)] {
-        match self.is_admin {
+    pub(super) fn places(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        let places: &'static [(&str, &str)] = match self.is_admin {
             true => &OF_ADMINISTRATORS,
             false => &OF_HOLDERS,
-        }
+        };
+        let in_fleet = self.in_fleet;
+        let is_there = move |(path, _): &&(&str, &str)| in_fleet || *path != FLEET;
+        places.iter().filter(is_there)
     }
 
     pub(super) fn is_at(&self, path: &str) -> bool {

@@ -10,7 +10,7 @@
 //! | `frame`, `clock`, `show`, `link` | parts of every page: what is around it, times, numbers, addresses |
 //! | `form`, `settings_form`, `stale_form` | what somebody typed, and what it means for keys and tenants |
 //! | `login_pages` | to log in and out; the first account |
-//! | `overview_page` | the service now, and its nodes |
+//! | `overview_page`, `fleet_page` | the service now, and its nodes; the processes of its fleet |
 //! | `key_list_page`, `key_page`, `key_changes` | keys |
 //! | `tenant_pages`, `account_pages`, `audit_page` | tenants; people and programs; what was done |
 //! | `usage_page`, `usage_panel` | what was used |
@@ -23,6 +23,7 @@ mod account_pages;
 mod audit_page;
 mod clock;
 mod confirm_page;
+mod fleet_page;
 mod form;
 mod frame;
 mod key_changes;
@@ -80,6 +81,7 @@ pub(super) enum Page {
     MakeFirstAccount,
     Overview,
     Nodes,
+    Fleet,
     Usage,
     Keys,
     NewKey,
@@ -159,6 +161,7 @@ pub(super) const ROUTES: &[PageRoute] = &[
     open(Verb::Post, "/first-account", Page::MakeFirstAccount),
     get("/", Page::Overview),
     get("/nodes", Page::Nodes),
+    get("/fleet", Page::Fleet),
     get("/usage", Page::Usage),
     get("/keys", Page::Keys),
     get("/keys/new", Page::NewKey),
@@ -231,6 +234,7 @@ async fn answer(context: PageContext<'_>, page: Page, request: &AdminRequest) ->
         }
         Page::Overview => overview_page::show(visit).await,
         Page::Nodes => overview_page::nodes(visit),
+        Page::Fleet => fleet_page::show(visit),
         Page::Usage => usage_page::show(visit).await,
         Page::Keys => key_list_page::show(visit).await,
         Page::NewKey => key_changes::new(visit).await,

@@ -3,6 +3,7 @@ use nearhead_actors::upstream::Choice;
 use nearhead_tenants::administration::ListKeys;
 
 use super::{
+    fleet_page,
     frame::Frame,
     show::{self, State},
     usage_panel::Tile,
@@ -10,6 +11,7 @@ use super::{
 };
 use crate::admin::{
     assets,
+    fleet_view::FleetView,
     overview::{AgreementView, NodeView, OverviewView},
 };
 
@@ -21,6 +23,8 @@ struct OverviewPage {
     /// Why the service is not ready, and why its store does not work.
     warnings: Vec<String>,
     has_no_keys: bool,
+    /// What it is in its fleet; `None` without one.
+    fleet: Option<String>,
     tiles: Vec<Tile>,
     nodes: Vec<NodeView>,
     saturation: Vec<Saturation>,
@@ -90,6 +94,7 @@ pub(super) async fn show(visit: &Visit<'_>) -> Answer {
         readiness,
         warnings,
         has_no_keys,
+        fleet: fleet_page::sentence(&FleetView::of(visit.context.server)),
         tiles: tiles(&view),
         saturation: saturation.collect(),
         nodes: view.nodes,

@@ -71,7 +71,8 @@ impl<'a> Visit<'a> {
     pub(super) fn frame(&self, at: &'static str) -> Frame {
         let proof = self.request.visitor.as_ref().map(|visitor| visitor.proof);
         let can_log_out = matches!(proof, Some(Proof::Login(_)));
-        Frame::new(at, &self.me, can_log_out).with_done(self.query.get("done"))
+        let in_fleet = self.context.server.readiness.fleet.is_some();
+        Frame::new(at, &self.me, can_log_out, in_fleet).with_done(self.query.get("done"))
     }
 
     /// The public listener's URL, for examples.

@@ -58,6 +58,8 @@ fn every_answer_is_as_the_document_says() {
     admin.get("/audit?limit=500");
     admin.get("/overview");
     admin.get("/nodes");
+    let fleet = admin.get("/fleet");
+    check("no fleet", &fleet["inFleet"], &json!(false));
     admin.get("/me");
     let holder = json!({"name": "Zoë /%", "password": PASSWORD, "role": "holder", "tenant": id});
     admin.done("POST", "/accounts", &holder, 201);
@@ -226,6 +228,7 @@ fn a_holder_sees_and_rotates_what_is_theirs() {
                 "not_allowed",
             ),
             ("GET", "/nodes".to_owned(), none.clone(), 403, "not_allowed"),
+            ("GET", "/fleet".to_owned(), none.clone(), 403, "not_allowed"),
             (
                 "POST",
                 "/accounts".to_owned(),

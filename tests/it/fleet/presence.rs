@@ -1,7 +1,12 @@
 //! Which processes a fleet has, whoever writes into the store.
 
+use serde_json::json;
+
 use super::stage::{Stage, leads, wait_heads};
-use crate::harness::{Server, wait_until};
+use crate::{
+    admin_api::client::{self, Admin},
+    harness::{Server, check, wait_until},
+};
 
 /// How many processes of this role a process knows.
 fn count(server: &Server, role: &str) -> f64 {
@@ -24,6 +29,39 @@ fn processes_know_who_is_there_whatever_others_write() {
     for server in [&leader, &one, &other] {
         knows(server, 2.0);
     }
+    // The dashboard and its API show them.
+    let mut admin = Admin::first(&one);
+    let fleet = admin.get("/fleet");
+    let processes = fleet["processes"].as_array().unwrap();
+    let roles = processes.iter().map(|process| &process["role"]);
+    let mut roles: Vec<_> = roles.map(|role| role.as_str().unwrap()).collect();
+    roles.sort_unstable();
+    check("roles", &roles, &vec!["leader", "replica", "replica"]);
+    check("this one is first", &processes[0]["isThis"], &json!(true));
+    for process in processes {
+        let expected = json!({"number": first.0, "hash": first.1.to_string()});
+        check("head", &process["head"], &expected);
+        check("epoch", &process["epoch"], &json!(1));
+        check(
+            "version",
+            &process["version"],
+            &json!(env!("CARGO_PKG_VERSION")),
+        );
+    }
+    admin.check_schemas("fleet");
+    let page = |path: &str| {
+        let page = client::send(one.admin.unwrap(), "GET", path, &admin.headers, b"");
+        check(path, &page.status, &200);
+        page.text().to_owned()
+    };
+    let text = page("/fleet");
+    for process in processes {
+        let id = process["id"].as_str().unwrap();
+        assert!(text.contains(id), "{id} is not on the page");
+    }
+    let sentence = "This process is a replica in a fleet of 3 processes, in epoch 1.";
+    assert!(page("/").contains(sentence));
+
     // A process that ends says so; one that is killed is gone after 5 s.
     let ended = stage.join(None);
     knows(&leader, 3.0);
