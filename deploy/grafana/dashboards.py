@@ -102,12 +102,29 @@ TENANTS = [
     ("The store fails", "short", [(f"nearhead_tenant_store_failing{{{OF}}}", "{{instance}}")]),
 ]
 
+# They need --fleet.
+FLEET = [
+    ("Role", "short", [(f"nearhead_fleet_role{{{OF}}} == 1", "{{instance}}: {{role}}")]),
+    ("Epoch", "none", [(f"nearhead_fleet_epoch{{{OF}}}", "{{instance}}")]),
+    ("Time behind the leader", "s", [(f"nearhead_fleet_lag_seconds{{{OF}}}", "{{instance}}")]),
+    ("Entries behind the leader", "short", [(f"nearhead_fleet_lag_entries{{{OF}}}", "{{instance}}")]),
+    ("Head", "none", [(f"nearhead_head_number{{{OF}}}", "{{instance}}")]),
+    ("Changes of the lease", "short", [(f"increase(nearhead_fleet_lease_changes_total{{{OF}}}[10m])", "{{instance}}: {{change}}")]),
+    ("Entries that are applied", "short", [(f"rate(nearhead_fleet_entries_applied_total{{{OF}}}[$range])", "{{instance}}")]),
+    ("Entries that are refused", "short", [(f"sum by (instance, reason) (increase(nearhead_fleet_entries_refused_total{{{OF}}}[10m]))", "{{instance}}: {{reason}}")]),
+    ("Looks for a snapshot", "short", [(f"sum by (instance, reason) (increase(nearhead_fleet_refills_total{{{OF}}}[10m]))", "{{instance}}: {{reason}}")]),
+    ("Calls to the store that failed", "short", [(f"rate(nearhead_fleet_store_failures_total{{{OF}}}[$range])", "{{instance}}")]),
+    ("What nodes have in the head's place", "short", [(f"sum by (instance, answer) (increase(nearhead_fleet_head_checks_total{{{OF}}}[10m]))", "{{instance}}: {{answer}}")]),
+    ("Requests that waited for a block", "reqps", [(f"sum by (outcome) (rate(nearhead_min_block_waits_total{{{OF}}}[$range]))", "{{outcome}}")]),
+]
+
 DASHBOARDS = {
     "traffic": ("nearhead: traffic", TRAFFIC),
     "head-and-nodes": ("nearhead: head and nodes", HEAD),
     "saturation": ("nearhead: saturation", SATURATION),
     "state": ("nearhead: state", STATE),
     "tenants": ("nearhead: tenants", TENANTS),
+    "fleet": ("nearhead: fleet", FLEET),
 }
 
 SOURCE = {"type": "prometheus", "uid": "${source}"}

@@ -6,16 +6,19 @@ use serde_json::{Value, json};
 
 use super::{project, prometheus::Prometheus};
 use crate::{
-    harness::{Connection, KEY, Server, UnusedPort, check, installed, json, serving, wait_until},
+    harness::{
+        Connection, KEY, Process, Server, UnusedPort, check, installed, json, serving, wait_until,
+    },
     upstreams::Anvil,
 };
 
-const DASHBOARDS: [&str; 5] = [
+const DASHBOARDS: [&str; 6] = [
     "traffic",
     "head-and-nodes",
     "saturation",
     "state",
     "tenants",
+    "fleet",
 ];
 
 /// The values of `name: value` in lines of YAML.
@@ -40,8 +43,18 @@ fn alerts_fire_when_they_have_to() {
     run(["test", "rules", "deploy/prometheus/alerts_test.yaml"]);
     let tests = project("deploy/prometheus/alerts_test.yaml");
     for alert in values(&project("deploy/prometheus/alerts.yaml"), "alert:") {
-        let fires = format!("{{alertname=\"{alert}\", instance=\"bad\"}}', value: 1}}");
-        assert!(tests.contains(&fires), "{alert} is not tested");
+        // Of an instance, or of a fleet.
+        let fires = [
+            "instance=\"bad\"",
+            "job=\"none\"",
+            "job=\"two\"",
+            "job=\"often\"",
+        ];
+        let is_tested = fires.iter().any(|of| {
+            let fires = format!("{{alertname=\"{alert}\", {of}}}', value: 1}}");
+            tests.contains(&fires)
+        });
+        assert!(is_tested, "{alert} is not tested");
     }
 }
 
@@ -102,6 +115,18 @@ fn of_alerts(prometheus: &Prometheus) -> Vec<String> {
     rules.iter().map(expression).collect()
 }
 
+/// The store of a fleet, and its URL.
+fn store() -> (Process, String) {
+    // An address of its own, so that no other test takes its port.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.80.{high}.{low}");
+    let mut command = Command::new(installed("tests/.tools/bin/redis-server"));
+    let process = Process::start(command.args(["--bind", &address, "--save", ""]));
+    let is_ready = |log: &str| log.contains("Ready to accept connections").then_some(());
+    process.output.wait_for("the store", is_ready);
+    (process, format!("redis://{address}"))
+}
+
 /// What nothing asks for any more, or never did under that name, yields nothing.
 #[test]
 fn every_expression_yields_a_series() {
@@ -114,6 +139,22 @@ fn every_expression_yields_a_series() {
     let nodes = [
         "--source", "node", "--node", &url, "--node", &faulty, "--quorum", "1",
     ];
+    // It leads a fleet, which is a process alone.
+    let (_store, store) = store();
+    let genesis =
+        Connection::open(anvil.address, "/").result("eth_getBlockByNumber", &json!(["0x0", false]));
+    let genesis = format!("0:{}", genesis["hash"].as_str().unwrap());
+    let secret = "5e".repeat(32);
+    let fleet = [
+        "--fleet",
+        &store,
+        "--fleet-key",
+        &secret,
+        "--chain-id",
+        "31337",
+        "--trusted-block",
+        &genesis,
+    ];
     // Nobody takes the spans either.
     let more = [
         "--tenant-metrics",
@@ -122,14 +163,14 @@ fn every_expression_yields_a_series() {
         "--otlp-sample-ratio",
         "1",
     ];
-    let server = Server::of(&mut serving(&[&nodes[..], &more].concat()));
+    let server = Server::of(&mut serving(&[&nodes[..], &fleet, &more].concat()));
     let mut client = Connection::open(server.address, &format!("/v3/{KEY}"));
     client.result("eth_chainId", &json!([]));
     // A tenant's requests that fail.
     client.call("eth_unknown", &json!([]));
     let prometheus = Prometheus::scraping(&server);
     let alerts = of_alerts(&prometheus);
-    check("alerts", &(alerts.len() >= 18), &true);
+    check("alerts", &(alerts.len() >= 26), &true);
     for expression in of_panels().iter().chain(&alerts) {
         wait_until(expression, || prometheus.series(expression) > 0);
     }
