@@ -1,7 +1,7 @@
 //! Compares the tables of docs/ with the code that they document.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, path::Path, sync::Mutex};
+use std::{collections::BTreeSet, fs, path::Path, sync::Mutex};
 
 use nearhead_actors::upstream::{Choice, Fault, UpstreamState};
 use nearhead_chain::remote::Check;
@@ -66,9 +66,9 @@ fn options() {
     check("docs/configuration.md", head, rows);
 }
 
-/// Options that the chart sets by values of their own, and those that it does not take: a secret,
+/// Options that the chart sets by values of their own, and those that it does not take: secrets,
 /// and a browser's.
-const NOT_IN_CHART: [&str; 8] = [
+const NOT_IN_CHART: [&str; 10] = [
     "listen",
     "admin-listen",
     "metrics-listen",
@@ -76,6 +76,8 @@ const NOT_IN_CHART: [&str; 8] = [
     "shutdown-delay",
     "shutdown-grace",
     "api-key",
+    "fleet",
+    "fleet-key",
     "open",
 ];
 
@@ -233,8 +235,58 @@ fn limits() {
             include_str!("../actors/tenants/src/bounds.rs"),
             "| tenants and keys | value | what and why |",
         ),
+        (
+            include_str!("../actors/fleet/src/bounds.rs"),
+            "| fleets | value | what and why |",
+        ),
     ] {
         check("docs/limits.md", head, constants(source).into_iter());
+    }
+}
+
+/// What a call of a command begins with: in a script, and in the store's client.
+const CALLS: [&str; 3] = ["redis.call('", "redis.pcall('", "redis::cmd(\""];
+
+/// The user that docs/fleet.md makes in the store may do what a fleet does there, and no more.
+#[test]
+fn commands_of_a_fleet() {
+    const PATH: &str = "docs/fleet.md";
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // What the client does by itself when it connects, to a database other than the first.
+    let mut commands = BTreeSet::from(["select".to_owned()]);
+    for sources in ["actors/fleet/src/scripts", "actors/src/fleet/store"] {
+        for file in fs::read_dir(folder.join(sources)).unwrap() {
+            let source = fs::read_to_string(file.unwrap().path()).unwrap();
+            for call in CALLS {
+                let calls = source.split(call).skip(1);
+                let names = calls.filter_map(|rest| rest.split(['\'', '"']).next());
+                commands.extend(names.map(str::to_ascii_lowercase));
+            }
+        }
+    }
+    // It is asked of another server.
+    assert!(commands.remove("sentinel") && commands.contains("xread"));
+    let commands: Vec<String> = commands.iter().map(|name| format!("+{name}")).collect();
+    let mut lines = vec![String::new()];
+    for command in commands {
+        let line = lines.last_mut().unwrap();
+        if line.len() + command.len() > 110 {
+            line.push_str(" \\");
+            lines.push(String::new());
+        }
+        let line = lines.last_mut().unwrap();
+        line.push_str(if line.is_empty() { "  " } else { " " });
+        line.push_str(&command);
+    }
+    let list = lines.join("\n");
+    let path = folder.join(PATH);
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("'~{nearhead}:*' \\\n").unwrap();
+    let (_, after) = rest.split_once("\n```").unwrap();
+    let expected = format!("{before}'~{{nearhead}}:*' \\\n{list}\n```{after}");
+    if text != expected {
+        assert!(updates(), "{PATH} should have:\n\n{list}");
+        fs::write(&path, expected).unwrap();
     }
 }
 

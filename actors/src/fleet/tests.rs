@@ -447,3 +447,26 @@ async fn a_finalized_block_is_not_reverted() {
     assert_eq!(event, ReplicaEvent::Refill(RefillReason::NotApplied));
     assert_eq!(follows.replica.chain(), &own);
 }
+
+/// docs/fleet.md calculates with 170 KB.
+#[test]
+fn a_block_of_mainnet_has_the_bytes_that_the_documentation_calculates_with() {
+    let config = DevConfig {
+        seed: 1,
+        profile: Profile::Mainnet,
+        block_time_seconds: 12,
+        reorg_every: None,
+        reorg_depth: 0,
+    };
+    let mut producer = Producer::new(config, EncodeOptions::default(), &mut |_, _| {}).unwrap();
+    let mut bytes = 0;
+    for _ in 0..4 {
+        let step = producer.step().unwrap();
+        let (_, block) = &step.applied[0];
+        bytes += Block::save(block).unwrap().len();
+    }
+    assert!(
+        (500_000..900_000).contains(&bytes),
+        "{bytes} bytes of four blocks"
+    );
+}

@@ -63,6 +63,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - name: NEARHEAD_CONFIG
   value: /etc/nearhead/nearhead.toml
 {{- end }}
+{{- range $name, $entry := ternary (dict "FLEET" "url" "FLEET_KEY" "key") dict (ne .Values.fleet.existingSecret "") }}
+- name: NEARHEAD_{{ $name }}
+  valueFrom:
+    secretKeyRef: {name: {{ $.Values.fleet.existingSecret | quote }}, key: {{ $entry }}}
+{{- end }}
 {{- /* One per core of the machine would be too many: the pod has some of them. */}}
 {{- if ((.Values.resources).requests).cpu }}
 {{- range $name := list "workers" "pool-threads" }}

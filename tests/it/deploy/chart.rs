@@ -32,8 +32,10 @@ pub(super) fn cases() -> [(&'static str, Value, Vec<&'static str>); 3] {
         "options": {
             "node": ["http://geth:8545"], "state-bytes": 2_147_483_648_u64, "rate-limit": 0,
             "omit-total-difficulty": false, "allowed-host": ["ops.example.org"], "workers": 5,
+            "network": "mainnet",
         },
         "configSecret": "keys",
+        "fleet": {"existingSecret": "fleet"},
         "service": {"type": "LoadBalancer", "port": 80, "annotations": {"a": "b"}},
         "admin": {"access": "service"},
         "persistence": {"storageClass": "fast"},
@@ -187,6 +189,7 @@ fn the_schema_refuses_what_the_chart_does_not_know() {
         (json!({"options": {"listen": "127.0.0.1:1"}}), "'listen'"),
         // It is a secret.
         (json!({"options": {"api-key": "alice=secret"}}), "'api-key'"),
+        (json!({"options": {"fleet-key": "5e5e"}}), "'fleet-key'"),
         (json!({"options": {"quorum": 1.5}}), "'/options/quorum'"),
         (json!({"admin": {"access": "public"}}), "'/admin/access'"),
         (json!({"image": {"digest": "sha256:1"}}), "'/image/digest'"),
@@ -287,7 +290,7 @@ fn alerts_and_dashboards_are_those_of_the_project() {
             &json(dashboard.as_bytes()),
         );
     }
-    check("dashboards", &dashboards.len(), &5);
+    check("dashboards", &dashboards.len(), &6);
 }
 
 /// A package has the files that the chart links to.

@@ -17,9 +17,13 @@ fn environment(objects: &[Value]) -> BTreeMap<String, String> {
     let pod = &workload(objects)["spec"]["template"]["spec"];
     let variables = pod["containers"][0]["env"].as_array().unwrap().iter();
     let read = |variable: &Value| {
-        let field = &variable["valueFrom"]["resourceFieldRef"]["resource"];
-        let value = match field.as_str() {
-            Some("requests.cpu") => "2",
+        let from = &variable["valueFrom"];
+        let field = &from["resourceFieldRef"]["resource"];
+        let entry = &from["secretKeyRef"]["key"];
+        let value = match (field.as_str(), entry.as_str()) {
+            (Some("requests.cpu"), _) => "2",
+            (_, Some("url")) => "rediss://nearhead:secret@redis.example.org",
+            (_, Some("key")) => "5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e",
             _ => variable["value"].as_str().unwrap(),
         };
         (

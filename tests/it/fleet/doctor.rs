@@ -3,13 +3,17 @@
 
 use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
+use serde_json::json;
+
 use super::{
     redis::{Redis, free_port},
-    stage::SECRET,
+    stage::{SECRET, leads, wait_heads},
 };
 use crate::{
-    harness::{Process, check, installed, nearhead, scratch, serving, wait_until},
-    upstreams::TlsFront,
+    harness::{
+        Connection, Process, Server, check, installed, nearhead, scratch, serving, wait_until,
+    },
+    upstreams::{Anvil, TlsFront},
 };
 
 const CHAIN: [&str; 4] = ["--source", "node", "--network", "mainnet"];
@@ -163,4 +167,55 @@ fn a_store_is_found_behind_tls_and_by_sentinels() {
         "correct --fleet-sentinel",
     ];
     finds(&url, &name, &[], &bad);
+}
+
+/// The command of docs/fleet.md that makes a fleet's user, with this password.
+fn user(password: &str) -> Vec<String> {
+    let page = fs::read_to_string(installed("docs/fleet.md")).unwrap();
+    let (_, rest) = page.split_once("redis-cli ACL SETUSER ").unwrap();
+    let (command, _) = rest.split_once("\n```").unwrap();
+    let words = command.split_whitespace().filter(|word| *word != "\\");
+    let word = |word: &str| word.trim_matches('\'').replace("PASSWORD", password);
+    ["ACL", "SETUSER"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(words.map(word))
+        .collect()
+}
+
+/// A user with no more than docs/fleet.md gives it leads and reads, and is never refused.
+#[test]
+fn the_documented_user_is_enough() {
+    let redis = Redis::start("fleet-user");
+    let words = user("a1b2");
+    let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+    check("ACL SETUSER", &redis.call(&words), &"+OK".to_owned());
+    let url = format!("redis://nearhead:a1b2@{}", redis.address());
+    finds(&url, &[], &[], &GOOD);
+    let mut anvil = Anvil::start(&["--no-mining"]);
+    anvil.mine(3);
+    let genesis =
+        Connection::open(anvil.address, "/").result("eth_getBlockByNumber", &json!(["0x0", false]));
+    let genesis = format!("0:{}", genesis["hash"].as_str().unwrap());
+    let node = format!("http://{}", anvil.address);
+    let options = [
+        ["--source", "node"],
+        ["--head-age-max", "off"],
+        ["--chain-id", "31337"],
+        ["--trusted-block", &genesis],
+        ["--fleet", &url],
+        ["--fleet-key", SECRET],
+    ];
+    let options = options.as_flattened();
+    let leader = Server::of(&mut serving(&[options, &["--node", &node]].concat()));
+    wait_until("it leads", || leads(&leader));
+    let replica = Server::of(&mut serving(options));
+    anvil.mine(1);
+    wait_heads(&[&leader, &replica], anvil.head());
+    // It gives the lease back.
+    leader.process.terminate();
+    leader.process.check_end(0);
+    let lease: [&[u8]; 2] = [b"EXISTS", b"{nearhead}:lease"];
+    check("the lease", &redis.call(&lease), &":0".to_owned());
+    check("refusals", &redis.call(&[b"ACL", b"LOG"]), &"*0".to_owned());
 }
