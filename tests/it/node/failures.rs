@@ -209,17 +209,17 @@ fn an_upstream_that_limits_calls_is_asked_less() {
     }
 }
 
-/// Two replicas behind one URL, one of them three blocks behind: the head advances block by block,
+/// Two backends behind one URL, one of them three blocks behind: the head advances block by block,
 /// and each batch is answered from one block.
 #[test]
-fn the_head_never_goes_back_for_a_stale_replica() {
+fn the_head_never_goes_back_for_a_stale_backend() {
     let (genesis, payloads) = driven_geth::chain("node-stale", 47, 30);
-    let mut replicas = ["node-stale-fresh", "node-stale-old"]
+    let mut backends = ["node-stale-fresh", "node-stale-old"]
         .map(|name| DrivenGeth::at(name, &genesis, &payloads));
-    let proxy = Proxy::to(&[replicas[0].address(), replicas[1].address()]);
+    let proxy = Proxy::to(&[backends[0].address(), backends[1].address()]);
     let mut go_to = |number: usize| {
-        replicas[1].go_to(&payloads[number - 4]);
-        replicas[0].go_to(&payloads[number - 1])
+        backends[1].go_to(&payloads[number - 4]);
+        backends[0].go_to(&payloads[number - 1])
     };
     let first = go_to(8);
     let server = follow_while_filling(&[http(proxy.address)]);
@@ -243,7 +243,7 @@ fn the_head_never_goes_back_for_a_stale_replica() {
                 &hash,
                 &payloads[number as usize - 1].hash,
             );
-            // After six more polls both replicas were asked. The test must not make blocks faster
+            // After six more polls both backends were asked. The test must not make blocks faster
             // than nearhead polls.
             number == wanted.0 && proxy.calls("eth_getBlockByNumber") >= asked + 6
         });
@@ -254,7 +254,7 @@ fn the_head_never_goes_back_for_a_stale_replica() {
         let head = session.notification()["result"].clone();
         check("notified", &quantity(&head["number"]), &number);
     }
-    let mut comparison = Comparison::between(&server, replicas[0].address());
+    let mut comparison = Comparison::between(&server, backends[0].address());
     comparison.blocks(1..=24);
     comparison.finish(GETH);
 }
@@ -292,7 +292,7 @@ fn latest(ours: &mut Connection) -> (u64, B256, bool) {
         &logs.as_array().unwrap().iter().collect::<Vec<_>>(),
         &of_receipts.collect(),
     );
-    // The replica that was asked for the proof may not have the block.
+    // The backend that was asked for the proof may not have the block.
     match proof {
         Value::Null => check("code", &answers[3]["error"]["code"], &json!(-32000)),
         proof => _ = proofs::verify(&calls[3].1, proof, proofs::state_root(block)),

@@ -12,7 +12,7 @@
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
 //! | `saved_window` | the window outlives the process: what is restored, damaged, lost by kill -9 |
 //! | `settled` | safe and finalized |
-//! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two replicas behind one URL |
+//! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two backends behind one URL |
 //! | `tls` | upstreams behind TLS |
 //! | `restarts` | upstreams that are restarted |
 //! | `unknown_types` | chains with transactions of an unknown type |

@@ -312,7 +312,7 @@ fn goes_back<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
 }
 
 /// Whether a block of another branch may be served now. A lower one has to wait: one URL may stand
-/// for several replicas.
+/// for several backends.
 fn is_due<C: Chain>(tally: &Tally<'_, C>, block: Agreed) -> bool {
     let patience = tally.view.at.block_time / 2;
     let is_patient = |node| tally.stated(node).branch_age(tally.view.at.now) >= patience;

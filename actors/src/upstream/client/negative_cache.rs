@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Remembers for five minutes that an upstream cannot do something, so that the call or its log
-/// line is not repeated. After that it is tried again: a URL may stand for several replicas, and
+/// line is not repeated. After that it is tried again: a URL may stand for several backends, and
 /// upstreams are upgraded.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct NegativeCache(Mutex<Option<Instant>>);

@@ -18,7 +18,7 @@ use crate::upstream::{
 };
 
 /// An upstream is at fault once it has lacked a block that it named this many times in a row.
-/// Behind a URL that stands for several replicas, one may lack the newest block for a while.
+/// Behind a URL that stands for several backends, one may lack the newest block for a while.
 const MISSING_MAX: u32 = 3;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
@@ -45,7 +45,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             }
             CallAnswer::Announced(_, Err(_)) => {
                 let upstream = &mut self.upstreams[upstream];
-                // Another replica may answer on the next connection.
+                // Another backend may answer on the next connection.
                 (upstream.announces, upstream.is_identified) = (None, false);
             }
             CallAnswer::HashAt { number, hash } => self.hash_answered(upstream, number, hash),

@@ -444,7 +444,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         };
         let tracked = &mut self.upstreams[upstream];
         let is_lie = matches!(verdict, Verdict::Fault(fault) if fault.is_lie());
-        // Another replica may answer behind the URL; mere silence changes nothing.
+        // Another backend may answer behind the URL; mere silence changes nothing.
         let is_same = match class {
             CallClass::Heads => verdict == Verdict::Fault(Fault::Silent),
             CallClass::Blocks | CallClass::State => true,

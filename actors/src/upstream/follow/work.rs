@@ -104,7 +104,7 @@ pub(super) async fn poll<U: Upstream>(
     with_settled: bool,
 ) -> Answered<U::Heads> {
     let answer = async {
-        // At every poll: another replica may answer behind the URL without any call failing.
+        // At every poll: another backend may answer behind the URL without any call failing.
         let (identity, head) = join!(identify(&client, with_genesis), client.head(Tag::Latest));
         let mut answer = PollAnswer {
             identity: identity?,

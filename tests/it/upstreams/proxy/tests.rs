@@ -162,7 +162,7 @@ fn a_stalled_method_is_not_answered_and_others_are() {
 }
 
 #[test]
-fn replicas_answer_in_turn() {
+fn backends_answer_in_turn() {
     let (fresh, stale) = (upstream(5), upstream(2));
     let proxy = Proxy::to(&[fresh.address, stale.address]);
     let mut connection = connect(&proxy);

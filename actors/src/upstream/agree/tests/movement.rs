@@ -174,7 +174,7 @@ fn a_quorum_that_goes_back_is_followed() {
             scenario.wait_followed(&case);
             let before = scenario.head();
             scenario.world.reorg(depth, 0);
-            // It may be another replica behind the same URL, so it waits three block times.
+            // It may be another backend behind the same URL, so it waits three block times.
             scenario.run(FOLLOWED);
             assert_eq!(scenario.head(), before, "{case}");
             scenario.run(2 * STEPS);

@@ -11,7 +11,7 @@ pub(super) enum Mode {
     Gone,
     /// Answers this many steps late.
     Slow(u64),
-    /// Is two replicas, one of them this many steps behind.
+    /// Is two backends, one of them this many steps behind.
     Stale(u64),
     /// Keeps the head that it had when this began.
     Stuck,

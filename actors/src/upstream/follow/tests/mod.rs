@@ -343,7 +343,7 @@ async fn a_limited_upstream_is_asked_again_when_its_wait_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_replica_behind_one_url_does_not_take_the_head_back() {
+async fn a_stale_backend_behind_one_url_does_not_take_the_head_back() {
     let mut scene = Scene::new(1, 300);
     scene.run_for(2_000).await;
     scene.take_events();

@@ -145,7 +145,7 @@ pub(super) enum Behavior {
     StallsBelow(u64),
     /// It sends blocks no faster than one in this time.
     Slow(Duration),
-    /// Every third answer is that of a replica three blocks behind.
+    /// Every third answer is that of a backend three blocks behind.
     SometimesStale,
 }
 
