@@ -1,5 +1,5 @@
-//! What `nearhead doctor` finds of a fleet's store: a real Redis, behind TLS, behind a sentinel, and
-//! with what is wrong with it.
+//! What `nearhead doctor` finds of a fleet's store: a real Redis, behind TLS and by sentinels, and
+//! with what is wrong with it; and what its user has to be allowed.
 
 use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
