@@ -14,7 +14,7 @@ use std::{
 use actix::ArbiterHandle;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_actors::{
-    fleet::{FleetConfig, FleetSource, FleetStatus, quotas::LoanDesk},
+    fleet::{FleetConfig, FleetSource, FleetStatus, SharedStore, quotas::LoanDesk},
     head::Head,
     source::{
         DevSource, FilesSource, ProgressReport, Source, SourceError, SourceEvent, SourceLink,
@@ -60,6 +60,8 @@ pub(crate) struct Upstreams {
     pub(crate) fleet: Option<FleetStatus>,
     /// Where its fleet's quotas wait for what the store lends; `None` if it is in none.
     pub(crate) desk: Option<LoanDesk>,
+    /// The store that all processes of the fleet share.
+    pub(crate) shared: Option<SharedStore>,
 }
 
 /// Why a source could not start.
@@ -222,6 +224,7 @@ fn run(
                     chain: source.chain().clone(),
                     fleet: Some(source.status().clone()),
                     desk: Some(source.desk().clone()),
+                    shared: Some(source.shared_store()),
                 });
                 return source.run(link);
             }
@@ -234,6 +237,7 @@ fn run(
                 chain: source.chain().clone(),
                 fleet: None,
                 desk: None,
+                shared: None,
             });
             source.run(link)
         }

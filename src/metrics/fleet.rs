@@ -3,7 +3,10 @@
 use nearhead_actors::fleet::{
     FleetProcesses, FleetStatus, HeadCheck, LOST_REASONS, Role, lost_label,
 };
-use nearhead_fleet::replica::{RefillReason, RefusalReason};
+use nearhead_fleet::{
+    record::RecordError,
+    replica::{RefillReason, RefusalReason},
+};
 use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
 
 use super::exporter::{Exporter, gauge, raise};
@@ -42,6 +45,19 @@ pub(super) struct FleetMetrics {
     processes: IntGaugeVec,
     /// `nearhead_fleet_processes_refused_total`.
     processes_refused: IntCounterVec,
+    /// `nearhead_fleet_records_refused_total{reason}`.
+    records_refused: IntCounterVec,
+}
+
+/// Counts records of the fleet's store that were refused; clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordRefusals(IntCounterVec);
+
+impl RecordRefusals {
+    /// Counts one.
+    pub(crate) fn count(&self, error: &RecordError) {
+        self.0.with_label_values(&[error.label()]).inc();
+    }
 }
 
 impl FleetMetrics {
@@ -117,7 +133,20 @@ impl FleetMetrics {
                 "With --fleet, descriptions of processes in the store that none of the fleet has written",
                 &[],
             )?,
+            records_refused: exporter.counters(
+                "nearhead_fleet_records_refused_total",
+                "With --fleet, records of tenants, keys and administrators, and entries of the audit, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one was seen), missing (they are not those that were written)",
+                &["reason"],
+            )?,
         })
+    }
+
+    /// What counts refused records, each reason of which has a series from now on.
+    pub(super) fn record_refusals(&self) -> RecordRefusals {
+        for label in RecordError::LABELS {
+            self.records_refused.with_label_values(&[label]).inc_by(0);
+        }
+        RecordRefusals(self.records_refused.clone())
     }
 
     /// Copies what the process says of itself.

@@ -53,6 +53,7 @@ use prometheus::{
 pub(crate) use self::{
     block_waits::{BlockWaitMetrics, WaitOutcome},
     filters::{ForgottenReason, OpenFilter},
+    fleet::RecordRefusals,
     forwarded::ForwardOutcome,
     listener::{
         EvictionReason, HandshakeOutcome, ListenerKind, ListenerMetrics, ProxyHeaderRefusal,
@@ -409,6 +410,11 @@ impl Metrics {
     /// Counts notifications.
     pub(crate) fn notified(&self, count: usize) {
         self.notifications.inc_by(count as u64);
+    }
+
+    /// Counts records of the fleet's store that are refused.
+    pub(crate) fn record_refusals(&self) -> RecordRefusals {
+        self.fleet.record_refusals()
     }
 
     /// Records that a block was merged into the held state, this long after it was readable.

@@ -71,7 +71,12 @@ impl TenantParts {
     ) -> Result<Self, StartError> {
         let is_known = config.source == SourceKind::Files;
         let chain = upstreams.map(|upstreams| &upstreams.chain);
-        let opened = tenants::open(&config.data_dir, chain, head, is_known)?;
+        let local = tenants::open(&config.data_dir, chain, head, is_known)?;
+        let shared = upstreams.and_then(|upstreams| upstreams.shared.clone());
+        let opened = match shared {
+            Some(shared) => tenants::open_shared(shared, metrics.record_refusals(), local).await?,
+            None => local,
+        };
         let data = opened.path.clone();
         let store = StoreState::default();
         let setup = TenantsSetup {

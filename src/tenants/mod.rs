@@ -6,12 +6,14 @@
 //! | `messages` | what it is asked for |
 //! | `ask` | asks it, and does not wait for a disk that hangs |
 //! | `open` | which store a configuration has |
+//! | `fleet_store` | the store that the processes of a fleet share |
 //! | `offline` | the store of a data folder that no service uses |
 //! | `store_state` | whether the store works |
 //! | `tenant_metrics` | what tenants use, as metrics |
 //! | `usage_meter` | what one worker has counted, and how it gets to the actor |
 
 mod ask;
+mod fleet_store;
 mod messages;
 mod offline;
 mod open;
@@ -25,7 +27,7 @@ pub use messages::Administer;
 pub(crate) use messages::{ReplaceConfigured, StopTenants};
 pub use offline::{OfflineError, OfflineTenants};
 pub use open::OpenError;
-pub(crate) use open::open;
+pub(crate) use open::{open, open_shared};
 pub use store_state::{StoreFailure, StoreState};
 pub(crate) use tenant_metrics::TenantMetrics;
 pub use tenants_actor::TenantsActor;

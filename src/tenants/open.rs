@@ -1,14 +1,26 @@
 //! Which store a configuration has.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use nearhead_actors::{
     data_folder::{DataFolder, DataFolderError, DataRoot},
     disk_wait::{DISK_WAIT_MAX, in_time},
+    fleet::SharedStore,
     head::Head,
     upstream::FollowedChain,
 };
 use nearhead_tenants::store::{MemoryStore, SqliteStore, StoreError, TenantStore};
+
+use tokio::{task::spawn_blocking, time::sleep};
+
+use super::fleet_store::FleetTenants;
+use crate::metrics::RecordRefusals;
+
+/// Pause before a fleet's store is read again that could not be read at the start.
+const SHARED_PAUSE: Duration = Duration::from_millis(500);
 
 /// A store, and the lock of its folder.
 pub(crate) struct OpenedStore {
@@ -17,6 +29,8 @@ pub(crate) struct OpenedStore {
     pub(crate) path: Option<PathBuf>,
     /// `None` if all is kept in memory, or if the source holds the folder.
     pub(super) folder: Option<DataFolder>,
+    /// Whether other processes write to it as well.
+    pub(super) is_shared: bool,
 }
 
 /// Why no store can be used.
@@ -73,6 +87,43 @@ pub(crate) fn open(
     }
 }
 
+/// Opens the store that all processes of a fleet share. It waits until that can be read: a process
+/// that does not know the keys could only refuse them. What this process counts of usage is kept in
+/// its `local` store.
+///
+/// # Errors
+/// The system has no thread left.
+pub(crate) async fn open_shared(
+    shared: SharedStore,
+    refusals: RecordRefusals,
+    local: OpenedStore,
+) -> Result<OpenedStore, OpenError> {
+    let mut shown = None;
+    loop {
+        let (shared, refusals) = (shared.clone(), refusals.clone());
+        let opened = spawn_blocking(move || FleetTenants::open(&shared, refusals)).await;
+        let error = match opened {
+            Ok(Ok(store)) => {
+                return Ok(OpenedStore {
+                    store: Box::new(store.with_usage(local.store)),
+                    path: local.path,
+                    folder: local.folder,
+                    is_shared: true,
+                });
+            }
+            Ok(Err(error)) => error,
+            Err(error) => StoreError::Away {
+                reason: error.to_string(),
+            },
+        };
+        if shown.as_ref() != Some(&error) {
+            tracing::error!(%error, "waiting for the tenants and keys of the fleet");
+        }
+        shown = Some(error);
+        sleep(SHARED_PAUSE).await;
+    }
+}
+
 impl OpenedStore {
     /// The store in a folder that this process holds.
     pub(super) fn of_folder(path: &Path) -> Result<Self, StoreError> {
@@ -88,6 +139,7 @@ impl OpenedStore {
             store: Box::new(store),
             path: Some(path.to_owned()),
             folder: None,
+            is_shared: false,
         })
     }
 }
@@ -111,5 +163,6 @@ fn in_memory() -> OpenedStore {
         store: Box::new(MemoryStore::default()),
         path: None,
         folder: None,
+        is_shared: false,
     }
 }

@@ -35,6 +35,13 @@ const USAGE_CHECK: Duration = Duration::from_secs(1);
 /// How old what somebody reads of usage may be.
 const USAGE_AGE: Duration = Duration::from_secs(1);
 
+/// How often a store that other processes write as well is looked at: a key that was revoked there
+/// lets nobody in, and its sessions end, within a second.
+const REFRESH: Duration = Duration::from_millis(250);
+
+/// How often an operation is tried, if other processes write at the same time.
+const TRIES_MAX: usize = 8;
+
 /// How often the store is asked to remove what is old.
 const EXPIRY: Duration = Duration::from_secs(60);
 
@@ -62,6 +69,8 @@ pub struct TenantsActor {
     usage_written: UnixMillis,
     /// Whether the next part of what all keys used of late is going to be read.
     reads_recent_use: bool,
+    /// Whether other processes write to the store as well.
+    is_shared: bool,
     state: StoreState,
     metrics: Metrics,
     tenant_metrics: Option<TenantMetrics>,
@@ -102,6 +111,7 @@ impl TenantsActor {
                     store,
                     path,
                     folder,
+                    is_shared,
                 },
             configured,
             methods,
@@ -149,6 +159,7 @@ impl TenantsActor {
             usage: Merged::new(labels, now),
             usage_written: now,
             reads_recent_use: false,
+            is_shared,
             state,
             metrics,
             tenant_metrics,
@@ -158,7 +169,10 @@ impl TenantsActor {
     }
 
     /// Runs an operation, and puts what it changed in force.
-    fn run<O: Operation>(&mut self, request: Administer<O>) -> Result<O::Answer, AdminError> {
+    fn run<O: Operation + Clone>(
+        &mut self,
+        request: Administer<O>,
+    ) -> Result<O::Answer, AdminError> {
         let Administer { operation, by } = request;
         let now = UnixMillis::from(SystemTime::now());
         let is_old = now < self.usage_written || now >= self.usage_written.after(USAGE_AGE);
@@ -166,7 +180,16 @@ impl TenantsActor {
             if O::READS_USAGE && is_old {
                 this.flush_usage();
             }
-            let answer = operation.run(&mut this.administration, &by);
+            let mut tries = 1;
+            let answer = loop {
+                // What others have written is known before it is changed, or read.
+                this.refresh();
+                let answer = operation.clone().run(&mut this.administration, &by);
+                match answer {
+                    Err(AdminError::Store(StoreError::Conflict)) if tries < TRIES_MAX => tries += 1,
+                    answer => break answer,
+                }
+            };
             this.put_in_force();
             answer
         })
@@ -209,6 +232,14 @@ impl TenantsActor {
         match changed.configured {
             true => self.access.replace(source),
             false => self.access.update(source, &changed.records),
+        }
+    }
+
+    /// Reads what other processes have written, as a part of work on the store.
+    fn refresh(&mut self) {
+        if self.is_shared {
+            // The service goes on with what it knows, and the failure is shown.
+            let _ = self.administration.refresh();
         }
     }
 
@@ -268,6 +299,14 @@ impl Actor for TenantsActor {
                 metrics.observe(&this.access);
             }
         });
+        if self.is_shared {
+            ctx.run_interval(REFRESH, |this, _| {
+                this.on_store(|this| {
+                    this.refresh();
+                    this.put_in_force();
+                });
+            });
+        }
         ctx.run_interval(EXPIRY, |this, ctx| {
             this.expire(ctx);
             this.read_recent_use(ctx);
@@ -278,7 +317,7 @@ impl Actor for TenantsActor {
 
 impl<O> Handler<Administer<O>> for TenantsActor
 where
-    O: Operation<Answer: Send + 'static> + Send + 'static,
+    O: Operation<Answer: Send + 'static> + Clone + Send + 'static,
 {
     type Result = Response<Result<O::Answer, AdminError>>;
 

@@ -11,6 +11,7 @@
 //! | [`sealed`] | the envelope of all that a fleet writes: version and MAC | `crate::entry`, `crate::record`, `crate::replica`, `crate::leader` |
 //! | [`entry`] | entries of the stream: what they say, and how they are written | `crate::replica`, `crate::leader`, `crate::lease` |
 //! | [`record`] | records that are no entries, sealed against change and exchange | `crate::replica`, `crate::leader` |
+//! | [`record_set`] | all records, and the manifest that states what they are | `crate::replica`, `crate::leader` |
 //! | [`fleet_key`] | the key that all processes share, and its MACs | `crate::entry` |
 //! | [`position`] | where an entry is in the stream | `crate::` |
 //! | [`block_id`] | what identifies a block, and a block as bytes | `crate::leader` |
@@ -40,6 +41,7 @@ pub mod position;
 pub mod presence;
 pub mod quota;
 pub mod record;
+pub mod record_set;
 pub mod replica;
 pub mod scripts;
 pub mod sealed;

@@ -2,19 +2,8 @@
 //! processes of the fleet can have written them.
 //!
 //! A sealed record says its own name and revision. So it cannot be copied to another name, and a
-//! process that has seen a revision refuses an older one ([`Revisions`]). A record is never
-//! deleted: its owner writes a revision that says that it is gone, because absence has no MAC.
-//!
-//! A process that has just started has seen nothing, and would believe an older revision that
-//! somebody put back. All records take their revisions from one counter, and each entry of the
-//! stream states the newest one ([`Content::records`](crate::entry::Content::records)). So a
-//! process that has read all records sees if the newest ones are missing ([`Revisions::lacks`]).
-//!
-//! What is left: one record alone that was put back, while another one has a newer revision, is
-//! noticed only by processes that have seen it. And a store that was put back as a whole, entries
-//! too, shows only by its head, which is stale.
-
-use std::collections::HashMap;
+//! process that has seen a revision refuses an older one
+//! ([`RecordSet`](crate::record_set::RecordSet)).
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header};
@@ -59,9 +48,29 @@ pub enum RecordError {
     /// Another record of the same name and revision was seen.
     #[error("another record of revision {0} was seen")]
     Forked(u64),
+    /// The records are not those that their manifest states.
+    #[error("the records are not those that their manifest states")]
+    Sum,
     /// There are more records than a process remembers.
     #[error("there are more than {RECORDS_MAX} records")]
     TooMany,
+}
+
+impl RecordError {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Open(OpenError::Mac) => "mac",
+            Self::Open(_) | Self::Length(_) => "malformed",
+            Self::Name => "name",
+            Self::Older { .. } | Self::Forked(_) => "old",
+            Self::Sum | Self::TooMany => "missing",
+        }
+    }
+
+    /// All names in metrics.
+    pub const LABELS: [&'static str; 5] = ["mac", "malformed", "name", "old", "missing"];
 }
 
 impl Record {
@@ -92,7 +101,7 @@ impl Record {
     ///
     /// # Errors
     /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest
-    /// revision, [`Revisions::accept`] says.
+    /// revision, [`RecordSet::check`](crate::record_set::RecordSet::check) says.
     pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), RecordError> {
         let (record, digest) = Self::open_any(bytes, key)?;
         match record.name == name {
@@ -122,53 +131,6 @@ impl Record {
             true => Ok(record),
             false => Err(alloy_rlp::Error::UnexpectedLength),
         }
-    }
-}
-
-/// The newest revision of each record that a process has seen.
-#[derive(Debug, Default)]
-pub struct Revisions {
-    seen: HashMap<String, (u64, B256)>,
-    newest: u64,
-}
-
-impl Revisions {
-    /// Accepts a record with its digest, unless a newer one of its name was seen. It is remembered.
-    ///
-    /// # Errors
-    /// It is older than one that was seen, or differs from one of the same revision.
-    pub fn accept(&mut self, record: &Record, digest: B256) -> Result<(), RecordError> {
-        if let Some((seen, before)) = self.seen.get_mut(&record.name) {
-            if record.revision < *seen {
-                let (found, seen) = (record.revision, *seen);
-                return Err(RecordError::Older { found, seen });
-            }
-            if record.revision == *seen && digest != *before {
-                return Err(RecordError::Forked(*seen));
-            }
-            (*seen, *before) = (record.revision, digest);
-        } else {
-            if self.seen.len() == RECORDS_MAX {
-                return Err(RecordError::TooMany);
-            }
-            let seen = (record.revision, digest);
-            self.seen.insert(record.name.clone(), seen);
-        }
-        self.newest = self.newest.max(record.revision);
-        Ok(())
-    }
-
-    /// The highest revision of all records: what a leader states in its entries.
-    #[must_use]
-    pub const fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    /// Whether records are missing, after every one was read: a leader has stated a newer revision.
-    /// Then the store has lost some, or somebody has put older ones back.
-    #[must_use]
-    pub const fn lacks(&self, stated: u64) -> bool {
-        self.newest < stated
     }
 }
 
@@ -207,29 +169,6 @@ mod tests {
                 Err(OpenError::Mac.into())
             );
         }
-    }
-
-    #[test]
-    fn an_older_revision_is_refused_by_who_has_seen_a_newer_one() {
-        let mut revisions = Revisions::default();
-        let mut accept = |record: &Record| {
-            let sealed = record.seal(&key()).unwrap();
-            let (record, digest) = Record::open(&record.name, &sealed, &key()).unwrap();
-            revisions.accept(&record, digest)
-        };
-        let (older, newer) = (record("a", 1, b"admitted"), record("a", 4, b"revoked"));
-        accept(&older).unwrap();
-        accept(&newer).unwrap();
-        accept(&newer).unwrap();
-        accept(&record("b", 2, b"")).unwrap();
-        let refused = RecordError::Older { found: 1, seen: 4 };
-        assert_eq!(accept(&older), Err(refused));
-        assert_eq!(
-            accept(&record("a", 4, b"admitted")),
-            Err(RecordError::Forked(4))
-        );
-        assert_eq!(revisions.newest(), 4);
-        assert!(revisions.lacks(5) && !revisions.lacks(4));
     }
 
     #[test]

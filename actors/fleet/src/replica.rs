@@ -172,7 +172,7 @@ impl<T> Replica<T> {
     }
 
     /// The newest revision of a record that a leader has stated: see
-    /// [`Revisions::lacks`](crate::record::Revisions::lacks).
+    /// [`Manifest::revision`](crate::record_set::Manifest::revision).
     #[must_use]
     pub const fn records(&self) -> u64 {
         self.records

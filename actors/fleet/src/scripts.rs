@@ -54,6 +54,19 @@ pub const LEND: &str = include_str!("scripts/lend.lua");
 /// Sums up the units of a day. Keys: sums.
 pub const COUNT: &str = include_str!("scripts/count.lua");
 
+/// Writes records, if nobody has written meanwhile. Keys: records, changes, and the three of the
+/// audit.
+pub const COMMIT_RECORDS: &str = include_str!("scripts/commit_records.lua");
+
+/// Reads records that have changed. Keys: records, changes.
+pub const CHANGED_RECORDS: &str = include_str!("scripts/changed_records.lua");
+
+/// Reads some records. Keys: records.
+pub const SCAN_RECORDS: &str = include_str!("scripts/scan_records.lua");
+
+/// Reads entries of the audit. Keys: entries of one kind.
+pub const READ_AUDIT: &str = include_str!("scripts/read_audit.lua");
+
 /// A script answered what this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store answered {word:?} with {number}")]
@@ -203,6 +216,18 @@ pub fn parse_count(expected: &str, word: &str, number: i64) -> Result<u64, Unkno
     }
 }
 
+/// Reads the two elements of the answer of [`COMMIT_RECORDS`]: whether it has written.
+///
+/// # Errors
+/// It is none of the script's answers.
+pub fn parse_committed(word: &str, number: i64) -> Result<bool, UnknownAnswer> {
+    match word {
+        "committed" => Ok(true),
+        "conflict" => Ok(false),
+        _ => Err(unknown(word, number)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +261,9 @@ mod tests {
             assert_eq!(words(script), [word]);
             assert_eq!(parse_count(word, word, 7), Ok(7));
             assert!(parse_count(word, word, -1).is_err() && parse_count(word, "x", 1).is_err());
+        }
+        for word in words(COMMIT_RECORDS) {
+            assert!(parse_committed(word, 1).is_ok(), "{word}");
         }
         assert_eq!(words(ACQUIRE), ["held", "exhausted", "acquired"]);
         assert!(Acquired::parse("released", 1).is_err());

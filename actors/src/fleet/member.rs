@@ -306,7 +306,8 @@ impl Member {
                 });
                 let (key, now) = (self.key.clone(), self.now());
                 let (head, bytes) = (self.link.head.clone(), self.bytes.clone());
-                let publisher = Publisher::new(key, epoch, head, bytes, now);
+                let status = self.status.clone();
+                let publisher = Publisher::new(key, epoch, head, bytes, status, now);
                 self.publisher = Some(publisher.above(self.unfit));
                 (self.is_appending, self.append_at) = (false, now);
                 self.refill_since = None;
@@ -439,10 +440,15 @@ impl Member {
     }
 
     fn publish_facts(&self) {
-        let (counters, epoch, unknown_version) = {
+        let (counters, epoch, unknown_version, records) = {
             let replica = &self.reader.lock().replica;
             let version = replica.unknown_version();
-            (*replica.counters(), replica.epoch(), version)
+            (
+                *replica.counters(),
+                replica.epoch(),
+                version,
+                replica.records(),
+            )
         };
         let role = match (&self.publisher, self.nodes.are_followed()) {
             (Some(_), _) => Role::Leader,
@@ -454,6 +460,7 @@ impl Member {
             facts.epoch = facts.epoch.max(epoch);
             facts.counters = counters;
             facts.unknown_version = unknown_version;
+            facts.records_stated = facts.records_stated.max(records);
             if role == Role::Leader {
                 facts.lag_entries = 0;
                 facts.lags_since = None;

@@ -42,6 +42,6 @@ mod window_update;
 mod tests;
 
 pub use node_follower::HeadCheck;
-pub use source::{FleetConfig, FleetSource};
+pub use source::{FleetConfig, FleetSource, SharedStore};
 pub use state_share::StateShareCounts;
 pub use status::{FleetFacts, FleetProcesses, FleetStatus, LOST_REASONS, Role, lost_label};

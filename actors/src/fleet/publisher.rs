@@ -14,6 +14,7 @@ use tokio::task;
 
 use super::{
     entry_bytes::{EntryBytes, Unfit},
+    status::FleetStatus,
     window_update::{chain_of, settled_of},
 };
 use crate::head::Head;
@@ -54,6 +55,7 @@ pub(super) struct Publisher {
     leader: Leader,
     head: Head,
     bytes: EntryBytes,
+    status: FleetStatus,
     /// The window that the parts of a snapshot are from, until the last one is made.
     planned: Option<Arc<Snapshot>>,
     /// When the epoch began.
@@ -71,12 +73,14 @@ impl Publisher {
         epoch: u64,
         head: Head,
         bytes: EntryBytes,
+        status: FleetStatus,
         now: Duration,
     ) -> Self {
         Self {
             leader: Leader::new(key, epoch, LogLimits::default()),
             head,
             bytes,
+            status,
             planned: None,
             since: now,
             oldest: None,
@@ -161,6 +165,8 @@ impl Publisher {
 
     async fn content(&mut self, plan: Plan, held: Arc<Snapshot>) -> Result<Content, PublishError> {
         let settled = self.leader.settled();
+        let facts = self.status.facts();
+        let records = facts.records_known.max(facts.records_stated);
         match plan {
             Plan::Part {
                 part,
@@ -180,7 +186,7 @@ impl Publisher {
                     head,
                     blocks,
                     settled: up_to(settled, head.number),
-                    records: 0,
+                    records,
                     nodes: Vec::new(),
                 }))
             }
@@ -196,7 +202,7 @@ impl Publisher {
                     reverted,
                     blocks,
                     settled: up_to(settled, head),
-                    records: 0,
+                    records,
                     nodes: Vec::new(),
                 }))
             }

@@ -47,6 +47,7 @@ impl fmt::Debug for FleetConfig {
 pub struct FleetSource {
     nodes: UpstreamSource,
     store: FleetStore,
+    options: StoreOptions,
     key: FleetKey,
     status: FleetStatus,
     share: Arc<StateShare>,
@@ -69,8 +70,9 @@ impl FleetSource {
         let name = name(nodes.chain(), &store.prefix);
         let key = FleetKey::new(&secret, name.as_bytes())
             .map_err(|error| SourceError::FleetKey(error.to_string()))?;
-        let store =
-            FleetStore::open(store).map_err(|error| SourceError::FleetStore(error.to_string()))?;
+        let options = store;
+        let store = FleetStore::open(options.clone())
+            .map_err(|error| SourceError::FleetStore(error.to_string()))?;
         let status = FleetStatus::default();
         let has_nodes = nodes.chain().nodes > 0;
         let counts = Arc::clone(status.shared());
@@ -80,6 +82,7 @@ impl FleetSource {
         Ok(Self {
             nodes,
             store,
+            options,
             key,
             status,
             share,
@@ -111,6 +114,16 @@ impl FleetSource {
         self.nodes.standing()
     }
 
+    /// The store that all processes of the fleet share, and the key of what they write there.
+    #[must_use]
+    pub fn shared_store(&self) -> SharedStore {
+        SharedStore {
+            options: self.options.clone(),
+            key: self.key.clone(),
+            status: self.status.clone(),
+        }
+    }
+
     /// What the process is, and what happens to it.
     #[must_use]
     pub const fn status(&self) -> &FleetStatus {
@@ -122,6 +135,17 @@ impl FleetSource {
     pub const fn desk(&self) -> &LoanDesk {
         &self.desk
     }
+}
+
+/// What a process needs to keep records in the store.
+#[derive(Clone, Debug)]
+pub struct SharedStore {
+    /// The store.
+    pub options: StoreOptions,
+    /// What seals records.
+    pub key: FleetKey,
+    /// What a leader has stated of them.
+    pub status: FleetStatus,
 }
 
 /// What the fleet of this prefix serves: what one of another chain has sealed is refused.
@@ -137,6 +161,7 @@ impl Source for FleetSource {
         let Self {
             nodes,
             store,
+            options: _,
             key,
             status,
             share,

@@ -75,6 +75,10 @@ pub struct FleetFacts {
     pub store_failures: u64,
     /// What nodes that are not followed said of the head, by [`HeadCheck::ALL`].
     pub head_checks: [u64; HeadCheck::ALL.len()],
+    /// The newest revision of a record that a leader has stated.
+    pub records_stated: u64,
+    /// The newest one that this process knows, which it states when it leads.
+    pub records_known: u64,
     /// The version of entries that this program cannot read.
     pub unknown_version: Option<u8>,
     /// Since when it lacks entries that the store has or may have; `None` if it has all.
@@ -125,6 +129,11 @@ impl FleetStatus {
     #[must_use]
     pub fn shared(&self) -> &Arc<StateShareCounts> {
         &self.0.shared
+    }
+
+    /// Notes the newest revision of a record that this process knows.
+    pub fn knows_records(&self, revision: u64) {
+        self.0.facts.lock().records_known = revision;
     }
 
     /// Changes the facts.

@@ -27,6 +27,7 @@ use super::{
     entry_bytes::EntryBytes,
     entry_verifier::EntryVerifier,
     publisher::Publisher,
+    status::FleetStatus,
     window_update::{WindowUpdate, chain_of, id_of},
 };
 use crate::{
@@ -150,7 +151,14 @@ impl Held {
 
 /// A leader with this window.
 fn leader(held: &Held, epoch: u64) -> Publisher {
-    Publisher::new(key(), epoch, held.head.clone(), EntryBytes::default(), NOW)
+    Publisher::new(
+        key(),
+        epoch,
+        held.head.clone(),
+        EntryBytes::default(),
+        FleetStatus::default(),
+        NOW,
+    )
 }
 
 /// All that it appends now.
@@ -276,7 +284,14 @@ async fn an_epoch_begins_above_a_block_that_does_not_fit() {
     let bytes = EntryBytes::bounded(length(largest) - 1);
     let mut leads = chain.start().await;
     let begin = |epoch: u64, held: &Held| {
-        Publisher::new(key(), epoch, held.head.clone(), bytes.clone(), NOW)
+        Publisher::new(
+            key(),
+            epoch,
+            held.head.clone(),
+            bytes.clone(),
+            FleetStatus::default(),
+            NOW,
+        )
     };
     let mut leader = begin(1, &leads);
     let mut follows = Follows::new(&chain);
@@ -296,7 +311,14 @@ async fn an_epoch_begins_above_a_block_that_does_not_fit() {
     // It was replaced: then nothing is left out.
     let mut replaced = id_of(&blocks[largest]);
     replaced.hash = B256::repeat_byte(1);
-    let mut leader = Publisher::new(key(), 3, leads.head.clone(), EntryBytes::default(), NOW);
+    let mut leader = Publisher::new(
+        key(),
+        3,
+        leads.head.clone(),
+        EntryBytes::default(),
+        FleetStatus::default(),
+        NOW,
+    );
     leader = leader.above(Some(replaced));
     let mut other = Follows::new(&chain);
     other.read(&append_all(&mut leader).await).await;
@@ -321,7 +343,14 @@ async fn a_rollback_is_followed_before_there_is_another_block() {
     }
     // Another leader that is merely behind reverts nothing.
     let behind = Held::of(&chain, &blocks[..4], None).await;
-    let mut next = Publisher::new(key(), 2, behind.head.clone(), EntryBytes::default(), NOW);
+    let mut next = Publisher::new(
+        key(),
+        2,
+        behind.head.clone(),
+        EntryBytes::default(),
+        FleetStatus::default(),
+        NOW,
+    );
     let before = follows.held.hashes();
     follows.read(&append_all(&mut next).await).await;
     assert_eq!(follows.held.hashes(), before);
@@ -365,7 +394,14 @@ async fn a_replica_leads_with_the_bytes_that_it_has_read() {
         "senders are recovered when they are read"
     );
     let head = follows.held.head.clone();
-    let mut next = Publisher::new(key(), 2, head, follows.bytes.clone(), NOW);
+    let mut next = Publisher::new(
+        key(),
+        2,
+        head,
+        follows.bytes.clone(),
+        FleetStatus::default(),
+        NOW,
+    );
     let again = append_all(&mut next).await;
     let blocks = |appended: &[Append]| -> Vec<EntryBlock> {
         let contents = appended.iter().map(|append| {

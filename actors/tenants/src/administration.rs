@@ -23,6 +23,7 @@
 //! | `tenant_name` | how tenants are named |
 //! | `key_rows`, `recent_use` | all keys in one table, for lists, and what they used of late |
 //! | `owners`, `used_today` | for whom usage counts, and units of the day |
+//! | `upkeep` | what is over is removed, and what others have written is read |
 //! | `version`, `differences` | what was read before a change, and what differs after it |
 
 mod accounts;
@@ -46,6 +47,7 @@ mod span;
 mod tenant_name;
 mod tenants;
 mod tokens;
+mod upkeep;
 mod usage;
 mod usage_reading;
 mod used_today;
@@ -173,6 +175,7 @@ enum StoreCall {
     AddUsage,
     Expire,
     Read,
+    Refresh,
 }
 
 /// What an [`Administration`] is made of.
@@ -341,43 +344,6 @@ impl Administration {
         Ok(())
     }
 
-    /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens,
-    /// and keys that have been over for long. Frees what only lists need if none is asked for.
-    /// Says whether there is more to remove.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
-        if !(self.listed_at..self.listed_at.after(ROWS_KEPT)).contains(&now) {
-            self.rows = None;
-        }
-        let over = self.accounts.plan_expiry(now);
-        let written = if !over.is_empty() {
-            self.commit(Vec::new(), over, &[])
-        } else if self.failures.contains_key(&StoreCall::Commit) {
-            self.write_again()
-        } else {
-            Ok(())
-        };
-        let removed = written.and_then(|()| self.remove_old_keys(now));
-        // In any case, because this makes room.
-        let is_more = self.store(StoreCall::Expire, |store| store.expire(now))?;
-        removed.map(|are_more| are_more || is_more)
-    }
-
-    /// Writes one record as it is, so that a failure ends although nobody changes anything.
-    fn write_again(&mut self) -> Result<(), StoreError> {
-        let tenant = self.directory.tenants().next().cloned().map(Change::Tenant);
-        let account = self.accounts.accounts().next().cloned();
-        let account = account.map(AccountChange::Account);
-        let commit = Commit {
-            directory: tenant.as_slice(),
-            accounts: account.as_slice(),
-            entries: &[],
-        };
-        self.store(StoreCall::Commit, |store| store.commit(&commit))
-    }
-
     /// Calls the store, and keeps in mind whether that failed.
     fn store<T>(
         &mut self,
@@ -414,6 +380,12 @@ impl Administration {
             entries,
         };
         self.store(StoreCall::Commit, |store| store.commit(&commit))?;
+        self.make(directory, accounts);
+        Ok(())
+    }
+
+    /// Makes changes that the store has.
+    fn make(&mut self, directory: Vec<Change>, accounts: Vec<AccountChange>) {
         let names_change = directory
             .iter()
             .any(|change| matches!(change, Change::Tenant(_) | Change::TenantRemoved(_)));
@@ -436,7 +408,6 @@ impl Administration {
         for change in accounts {
             self.accounts.make(change);
         }
-        Ok(())
     }
 
     /// Runs a command, with its entry of the audit, which says what an update changes. One that

@@ -1,5 +1,7 @@
 //! Who did what to which tenant or key, when, and from where. Entries are added and never changed.
 
+mod stored;
+
 use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use serde_json::Value;

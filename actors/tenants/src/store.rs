@@ -42,6 +42,14 @@ pub trait TenantStore: Send {
     /// The store cannot be written.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError>;
 
+    /// Reads what other processes have changed since the last call, for a store that several share.
+    ///
+    /// # Errors
+    /// The store cannot be read, or has what none of them wrote. Nothing has changed then.
+    fn refresh(&mut self) -> Result<Refreshed, StoreError> {
+        Ok(Refreshed::default())
+    }
+
     /// Reads a page of the audit.
     ///
     /// # Errors
@@ -91,6 +99,15 @@ pub struct Loaded {
     pub accounts: Accounts,
     /// When keys were last used, also those that the configuration names.
     pub last_used: HashMap<KeyId, UnixMillis>,
+}
+
+/// What others have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// Of tenants and keys.
+    pub directory: Vec<Change>,
+    /// Of accounts.
+    pub accounts: Vec<AccountChange>,
 }
 
 /// What is written at once.

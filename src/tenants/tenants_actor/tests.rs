@@ -91,7 +91,7 @@ fn serve_with(opened: OpenedStore, state: StoreState) -> Served {
 impl Served {
     async fn run<O>(&self, operation: O) -> Result<O::Answer, AdminError>
     where
-        O: Operation<Answer: Send + 'static> + Send + 'static,
+        O: Operation<Answer: Send + 'static> + Clone + Send + 'static,
     {
         let request = Administer {
             operation,
@@ -302,6 +302,7 @@ impl FailingStore {
             store: Box::new(self),
             path: None,
             folder: None,
+            is_shared: false,
         }
     }
 

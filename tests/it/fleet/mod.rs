@@ -14,6 +14,7 @@
 //! | `presence` | which processes there are, whatever others write |
 //! | `quotas` | a tenant's quota over three processes |
 //! | `quota_scripts` | the scripts for quotas, against plain models |
+//! | `tenants` | tenants and keys that all processes share |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
@@ -39,3 +40,4 @@ mod stage;
 mod store;
 mod store_access;
 mod subscriber;
+mod tenants;

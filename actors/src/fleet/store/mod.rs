@@ -17,6 +17,7 @@
 //! | `items` | calls about state that processes share |
 //! | `presence` | calls for who is there |
 //! | `quotas` | calls for what tenants may use |
+//! | `records` | records that are no entries, for a thread that blocks |
 //! | `checks` | whether the server suits a fleet |
 
 mod bounded;
@@ -28,6 +29,7 @@ mod line;
 mod options;
 mod presence;
 mod quotas;
+mod records;
 mod reply;
 mod script;
 mod url;
@@ -52,6 +54,10 @@ pub use self::{
     error::{StoreError, StoreFault},
     options::{OptionsError, StoreOptions},
     quotas::{CountCall, LoanCall},
+    records::{
+        AuditKind, COMMIT_BYTES_MAX, FleetRecords, RecordsChange, RecordsCommit, RecordsPage,
+        STORED_RECORD_BYTES_MAX,
+    },
     url::{StoreUrl, StoreUrlError},
 };
 use self::{

@@ -61,6 +61,24 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// It does not answer, or not as it should.
+    #[error("{reason}")]
+    Away {
+        /// What happened.
+        reason: String,
+    },
+    /// What it has is not what this program's fleet wrote.
+    #[error(
+        "the fleet's store has other tenants, keys or administrators than the fleet wrote ({reason}): \
+         a process that knows them puts them back"
+    )]
+    Spoiled {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process of the fleet has written meanwhile: what it wrote is to be read first.
+    #[error("another process of the fleet has written at the same time: try again")]
+    Conflict,
     /// Something else.
     #[error("{}: {reason}: this is an error of the program, please report it", path.display())]
     Failed {

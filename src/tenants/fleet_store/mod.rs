@@ -1,0 +1,451 @@
+//! Tenants, keys and accounts of a fleet, in the store that all its processes share.
+//!
+//! A process has all of them in memory, and looks four times a second whether another one has
+//! written. What it reads is sealed, and has to be what the manifest states; else it is refused, and
+//! the process goes on with what it knows. If that lasts, it puts back what it knows.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `named` | tenants, keys and accounts as records with names |
+//! | `audit` | the audit, read back |
+
+mod audit;
+mod named;
+
+use std::time::{Duration, Instant};
+
+use alloy_primitives::Bytes;
+use nearhead_actors::fleet::{
+    FleetStatus, SharedStore,
+    store::{
+        AuditKind, FleetRecords, RecordsChange, RecordsCommit, STORED_RECORD_BYTES_MAX,
+        StoreError as CallError,
+    },
+};
+use nearhead_fleet::{
+    bounds::RECORDS_MAX,
+    fleet_key::FleetKey,
+    record::{Record, RecordError},
+    record_set::{Manifest, RecordSet, SetChanges},
+};
+use nearhead_tenants::{
+    UnixMillis,
+    account::Accounts,
+    audit::{AuditPage, AuditQuery},
+    directory::Directory,
+    store::{Commit, Loaded, MemoryStore, Refreshed, StoreError, TenantStore},
+    usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageQuery},
+};
+
+use self::named::Named;
+use crate::metrics::RecordRefusals;
+
+/// How long the store has to have something else than what the fleet wrote before it is put back:
+/// every process notices it meanwhile.
+const RESTORE_AFTER: Duration = Duration::from_secs(2);
+
+/// Pause before a store that failed is read again. Whoever owns it blocks meanwhile.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pages of one read of all records: as many as there may be, and as many again, because the store
+/// may give one more than once.
+const PAGES_MAX: usize = 2 * RECORDS_MAX / 64;
+
+/// The tenants of a fleet.
+pub(super) struct FleetTenants {
+    records: FleetRecords,
+    key: FleetKey,
+    status: FleetStatus,
+    refusals: RecordRefusals,
+    set: RecordSet,
+    /// The manifest as the store has it; empty if there is none.
+    manifest: Bytes,
+    directory: Directory,
+    accounts: Accounts,
+    /// Where the records are read that the manifest says have not changed.
+    cursor: u64,
+    spoiled_since: Option<Instant>,
+    failed: Option<(Instant, StoreError)>,
+    /// What this process counted, which is not shared.
+    usage: Box<dyn TenantStore>,
+}
+
+impl FleetTenants {
+    /// Reads all records.
+    ///
+    /// # Errors
+    /// The store does not answer, or has what the fleet did not write.
+    pub(super) fn open(shared: &SharedStore, refusals: RecordRefusals) -> Result<Self, StoreError> {
+        let mut this = Self {
+            records: FleetRecords::open(&shared.options).map_err(away)?,
+            key: shared.key.clone(),
+            status: shared.status.clone(),
+            refusals,
+            set: RecordSet::default(),
+            manifest: Bytes::new(),
+            directory: Directory::default(),
+            accounts: Accounts::default(),
+            cursor: 0,
+            spoiled_since: None,
+            failed: None,
+            usage: Box::new(MemoryStore::default()),
+        };
+        this.read_all()?;
+        Ok(this)
+    }
+
+    /// Keeps usage in a store of this process alone.
+    pub(super) fn with_usage(mut self, usage: Box<dyn TenantStore>) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Why a record is refused, which is counted.
+    fn refused(&self, name: &str, error: &RecordError) -> StoreError {
+        self.refusals.count(error);
+        let name: String = name.chars().filter(|char| !char.is_control()).collect();
+        StoreError::Spoiled {
+            reason: format!("{name}: {error}"),
+        }
+    }
+
+    fn open_record(&self, name: &str, bytes: &[u8]) -> Result<(Record, Known), StoreError> {
+        let opened = Record::open(name, bytes, &self.key).and_then(|(record, digest)| {
+            self.set.check(&record, digest)?;
+            Ok((record, digest))
+        });
+        let (record, digest) = opened.map_err(|error| self.refused(name, &error))?;
+        let revision = record.revision;
+        Ok((record, (revision, digest)))
+    }
+
+    /// The manifest of these bytes, which is none that was replaced.
+    fn open_manifest(&self, bytes: &[u8]) -> Result<Manifest, StoreError> {
+        let known = self.set.manifest().revision;
+        let stated = self.status.facts().records_stated.max(known);
+        let missing = RecordError::Older {
+            found: 0,
+            seen: stated,
+        };
+        if bytes.is_empty() {
+            return match stated {
+                0 => Ok(Manifest::default()),
+                _ => Err(self.refused("manifest", &missing)),
+            };
+        }
+        let manifest = Manifest::open(bytes, &self.key);
+        let manifest = manifest.map_err(|error| self.refused("manifest", &error))?;
+        let found = manifest.revision;
+        if found < stated {
+            let older = RecordError::Older {
+                found,
+                seen: stated,
+            };
+            return Err(self.refused("manifest", &older));
+        }
+        Ok(manifest)
+    }
+
+    /// Reads all records, and returns what differs from those that are known.
+    fn read_all(&mut self) -> Result<Refreshed, StoreError> {
+        let (mut cursor, mut first) = (0, None);
+        let (mut named, mut changes) = (Named::new(), SetChanges::new());
+        for _ in 0..PAGES_MAX {
+            let page = self.records.page(cursor).map_err(away)?;
+            let bytes = first.get_or_insert_with(|| page.manifest.clone());
+            if *bytes != page.manifest {
+                return Err(StoreError::Conflict);
+            }
+            for (name, bytes) in page.records {
+                let (record, known) = self.open_record(&name, &bytes)?;
+                named.insert(name.clone(), Some(record.payload.to_vec()));
+                changes.insert(name, Some(known));
+            }
+            match page.next {
+                Some(next) if named.len() <= RECORDS_MAX => cursor = next,
+                _ => break,
+            }
+        }
+        let bytes = first.unwrap_or_default();
+        let manifest = self.open_manifest(&bytes)?;
+        let gone = self.set.names().filter(|name| !changes.contains_key(*name));
+        let gone: Vec<String> = gone.map(str::to_owned).collect();
+        for name in gone {
+            named.insert(name.clone(), None);
+            changes.insert(name, None);
+        }
+        self.take(&bytes, manifest, &named, changes)
+    }
+
+    /// Takes records that differ from those that are known.
+    fn take(
+        &mut self,
+        bytes: &Bytes,
+        manifest: Manifest,
+        named: &Named,
+        changes: SetChanges,
+    ) -> Result<Refreshed, StoreError> {
+        let Some(refreshed) = named::changes(named, &self.accounts) else {
+            return Err(StoreError::Spoiled {
+                reason: "a newer version of this program has written it".to_owned(),
+            });
+        };
+        let made = self.set.make(changes, manifest);
+        made.map_err(|error| self.refused("manifest", &error))?;
+        self.manifest = bytes.clone();
+        self.make(&refreshed);
+        Ok(refreshed)
+    }
+
+    fn make(&mut self, refreshed: &Refreshed) {
+        for change in &refreshed.directory {
+            self.directory.make(change.clone());
+        }
+        for change in &refreshed.accounts {
+            self.accounts.make(change.clone());
+        }
+        self.status.knows_records(self.set.manifest().revision);
+    }
+
+    /// Reads what has changed, or looks at some of what should not have.
+    fn read_changes(&mut self) -> Result<Refreshed, StoreError> {
+        let revision = self.set.manifest().revision;
+        let change = self.records.changes(&self.manifest, revision);
+        let Some(RecordsChange { manifest, records }) = change.map_err(away)? else {
+            return self.look_at_some().map(|()| Refreshed::default());
+        };
+        let stated = self.open_manifest(&manifest)?;
+        let (mut named, mut changes) = (Named::new(), SetChanges::new());
+        for (name, bytes) in records {
+            if bytes.is_empty() {
+                named.insert(name.clone(), None);
+                changes.insert(name, None);
+            } else {
+                let (record, known) = self.open_record(&name, &bytes)?;
+                named.insert(name.clone(), Some(record.payload.to_vec()));
+                changes.insert(name, Some(known));
+            }
+        }
+        let expected = self.set.after(&changes, stated.revision, stated.audit);
+        if expected != Ok(stated) {
+            // There are more changes than one read has, or it does not know them all.
+            return self.read_all();
+        }
+        self.take(&manifest, stated, &named, changes)
+    }
+
+    /// Looks at the next few records, in turn, of a store whose manifest is the known one.
+    fn look_at_some(&mut self) -> Result<(), StoreError> {
+        let page = self.records.page(self.cursor).map_err(away)?;
+        if page.manifest != self.manifest {
+            // They have changed since: the next look reads them.
+            return Ok(());
+        }
+        self.cursor = page.next.unwrap_or_default();
+        for (name, bytes) in &page.records {
+            self.open_record(name, bytes)?;
+            if !self.set.has(name) {
+                return Err(self.refused(name, &RecordError::Sum));
+            }
+        }
+        let has_manifest = u64::from(!self.manifest.is_empty());
+        match page.count == self.set.manifest().count + has_manifest {
+            true => Ok(()),
+            false => Err(self.refused("manifest", &RecordError::Sum)),
+        }
+    }
+
+    /// What these records are in a revision, sealed, and how they change the set.
+    fn seal(&self, named: &Named, revision: u64) -> Result<Sealed, StoreError> {
+        let (mut records, mut changes) = (Vec::new(), SetChanges::new());
+        for (name, payload) in named {
+            let Some(payload) = payload else {
+                records.push((name.clone(), Bytes::new()));
+                changes.insert(name.clone(), None);
+                continue;
+            };
+            let record = Record {
+                name: name.clone(),
+                revision,
+                payload: payload.clone().into(),
+            };
+            let bytes = record.seal(&self.key).map_err(too_large)?;
+            if bytes.len() > STORED_RECORD_BYTES_MAX {
+                return Err(too_large(RecordError::Length(bytes.len())));
+            }
+            let (_, digest) = Record::open(name, &bytes, &self.key).map_err(too_large)?;
+            records.push((name.clone(), bytes));
+            changes.insert(name.clone(), Some((revision, digest)));
+        }
+        Ok((records, changes))
+    }
+
+    /// Puts back what this process knows, in place of all that the store has.
+    fn restore(&mut self) -> Result<(), StoreError> {
+        let page = self.records.page(0).map_err(away)?;
+        let found = Manifest::open(&page.manifest, &self.key).map_or(0, |found| found.revision);
+        let known = self.set.manifest();
+        let stated = self.status.facts().records_stated;
+        let revision = known.revision.max(found).max(stated) + 1;
+        let named = named::all(&self.directory, &self.accounts).map_err(no_json)?;
+        let (records, changes) = self.seal(&named, revision)?;
+        let mut set = RecordSet::default();
+        let manifest = set
+            .after(&changes, revision, known.audit)
+            .map_err(too_large)?;
+        set.make(changes, manifest).map_err(too_large)?;
+        let bytes = manifest.seal(&self.key).map_err(too_large)?;
+        let commit = RecordsCommit {
+            known: page.manifest,
+            manifest: bytes.clone(),
+            revision,
+            replaces_all: true,
+            records,
+            entries: Vec::new(),
+        };
+        if self.records.commit(commit).map_err(away)? {
+            tracing::warn!(
+                revision,
+                "tenants and keys are put back into the fleet's store"
+            );
+            (self.set, self.manifest) = (set, bytes);
+            self.status.knows_records(revision);
+        }
+        Ok(())
+    }
+
+    /// Whether the store has what was just written, although it has not said so in time.
+    fn has_written(&self, manifest: &Bytes) -> bool {
+        let found = self.records.changes(manifest, u64::MAX >> 12);
+        matches!(found, Ok(None))
+    }
+}
+
+type Known = (u64, alloy_primitives::B256);
+
+type Sealed = (Vec<(String, Bytes)>, SetChanges);
+
+fn away(error: CallError) -> StoreError {
+    StoreError::Away {
+        reason: error.to_string(),
+    }
+}
+
+fn too_large(error: RecordError) -> StoreError {
+    StoreError::Away {
+        reason: format!("it cannot be written to the fleet's store: {error}"),
+    }
+}
+
+fn no_json(error: serde_json::Error) -> StoreError {
+    StoreError::Away {
+        reason: format!("it has no form in JSON: {error}"),
+    }
+}
+
+impl TenantStore for FleetTenants {
+    fn load(&mut self) -> Result<Loaded, StoreError> {
+        Ok(Loaded {
+            directory: self.directory.clone(),
+            accounts: self.accounts.clone(),
+            last_used: self.usage.load()?.last_used,
+        })
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
+        if let Some((_, error)) = &self.failed {
+            return Err(error.clone());
+        }
+        let named = named::named(commit, &self.directory, &self.accounts).map_err(no_json)?;
+        let before = *self.set.manifest();
+        if named.is_empty() && commit.entries.is_empty() {
+            return Ok(());
+        }
+        let revision = before.revision + 1;
+        let (records, changes) = self.seal(&named, revision)?;
+        let audit = before.audit + commit.entries.len() as u64;
+        let manifest = self
+            .set
+            .after(&changes, revision, audit)
+            .map_err(too_large)?;
+        let bytes = manifest.seal(&self.key).map_err(too_large)?;
+        let numbers = before.audit + 1..;
+        let entries = commit.entries.iter().zip(numbers);
+        let entries = entries.map(|(entry, number)| audit::seal(entry, number, &self.key));
+        let write = RecordsCommit {
+            known: self.manifest.clone(),
+            manifest: bytes.clone(),
+            revision,
+            replaces_all: false,
+            records,
+            entries: entries.collect::<Result<_, _>>()?,
+        };
+        match self.records.commit(write) {
+            Ok(true) => {}
+            Ok(false) => return Err(StoreError::Conflict),
+            Err(_) if self.has_written(&bytes) => {}
+            Err(error) => return Err(away(error)),
+        }
+        let made = self.set.make(changes, manifest);
+        made.map_err(too_large)?;
+        self.manifest = bytes;
+        self.make(&Refreshed {
+            directory: commit.directory.to_vec(),
+            accounts: commit.accounts.to_vec(),
+        });
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<Refreshed, StoreError> {
+        if let Some((at, error)) = &self.failed
+            && matches!(error, StoreError::Away { .. })
+            && at.elapsed() < FAILED_PAUSE
+        {
+            return Err(error.clone());
+        }
+        let refreshed = match self.read_changes() {
+            // It changes while it is read: the next look reads it.
+            Err(StoreError::Conflict) => Ok(Refreshed::default()),
+            refreshed => refreshed,
+        };
+        let now = Instant::now();
+        self.failed = refreshed.as_ref().err().map(|error| (now, error.clone()));
+        match &refreshed {
+            Err(StoreError::Spoiled { .. }) => {
+                let since = *self.spoiled_since.get_or_insert(now);
+                if now >= since + RESTORE_AFTER {
+                    self.spoiled_since = None;
+                    self.restore()?;
+                }
+            }
+            Err(_) => {}
+            Ok(_) => self.spoiled_since = None,
+        }
+        refreshed
+    }
+
+    fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
+        let read = |kind: AuditKind, before| self.records.audit(kind, before).map_err(away);
+        audit::page(query, read, &self.key, &self.refusals)
+    }
+
+    fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
+        self.usage.add_usage(cells)
+    }
+
+    fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
+        self.usage.usage(query)
+    }
+
+    fn key_use(
+        &mut self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        self.usage.key_use(query, each)
+    }
+
+    fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        self.usage.expire(now)
+    }
+}

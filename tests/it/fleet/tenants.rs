@@ -1,0 +1,240 @@
+//! Tenants and keys of a fleet: what one process is told holds at all, whatever happens to the
+//! store, and what others write there is refused.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, wait_heads};
+use crate::{
+    admin_api::client::{Admin, id_and_key},
+    harness::{Connection, Server, check, wait_until},
+    websocket::client::Client,
+};
+
+/// Until a change holds everywhere: a second, and three more for a machine that is busy.
+const IN_FORCE_MAX: Duration = Duration::from_secs(4);
+
+fn status(server: &Server, key: &str) -> u16 {
+    let mut connection = Connection::open(server.address, &format!("/v3/{key}"));
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []});
+    connection.post(request.to_string()).status
+}
+
+/// Whether a key lets in. An address that presents wrong keys too often is answered with 429.
+fn lets_in(server: &Server, key: &str) -> bool {
+    match status(server, key) {
+        200 => true,
+        401 | 429 => false,
+        other => panic!("status {other}"),
+    }
+}
+
+/// Waits until a key lets in at every process, or at none, for as long as a change may take.
+#[track_caller]
+fn wait_lets_in(servers: &[&Server], key: &str, expected: bool) {
+    let since = Instant::now();
+    for server in servers {
+        wait_until(&format!("lets in: {expected}"), || {
+            lets_in(server, key) == expected
+        });
+    }
+    let took = since.elapsed();
+    assert!(took < IN_FORCE_MAX, "it holds everywhere after {took:?}");
+}
+
+fn refused(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!(
+        "nearhead_fleet_records_refused_total{{reason=\"{reason}\"}}"
+    ))
+}
+
+/// The same person at another process: the cookie holds there as well, and pages have its origin.
+fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
+    let [from, to] = [of, server].map(|one| one.admin.unwrap().to_string());
+    let mut other = Admin::nobody(server);
+    let headers = admin.headers.iter();
+    other.headers = headers.map(|line| line.replace(&from, &to)).collect();
+    other
+}
+
+fn revoke(admin: &mut Admin, id: &str) {
+    admin.done("POST", &format!("/keys/{id}/revoke"), &Value::Null, 200);
+}
+
+#[test]
+fn a_key_made_at_one_process_holds_at_all() {
+    let mut stage = Stage::new("fleet-tenants", 47, [150, 4]);
+    let head = stage.go_to(130);
+    let a = stage.join(Some(stage.geth.address()));
+    let b = stage.join(None);
+    let all = [&a, &b];
+    wait_heads(&all, head);
+    let mut at_a = Admin::first(&a);
+    let mut at_b = also_at(&b, &a, &at_a);
+
+    // Made at one, it lets in at the other; revoked at one, it ends sessions of the other.
+    at_a.tenant("acme");
+    let (id, key) = id_and_key(&at_a.done(
+        "POST",
+        "/keys",
+        &json!({"tenant": "acme", "name": "wallet"}),
+        201,
+    ));
+    wait_lets_in(&all, &key, true);
+    let mut session = Client::open(b.address, &format!("/ws/v3/{key}"));
+    let answer = session.call("eth_chainId", &json!([]));
+    assert!(answer["result"].is_string(), "{answer}");
+    let since = Instant::now();
+    revoke(&mut at_a, &id);
+    let (code, _) = session.close_code();
+    let took = since.elapsed();
+    check("close code", &code, &4401);
+    assert!(took < IN_FORCE_MAX, "closed after {took:?}");
+    wait_lets_in(&all, &key, false);
+
+    // Two who administer at once lose nothing.
+    let make = |admin: &mut Admin, of: &str| -> Vec<String> {
+        let one = |at| admin.key("acme", &format!("{of} {at}")).1;
+        (0..10).map(one).collect()
+    };
+    let (first, second) = thread::scope(|scope| {
+        let first = scope.spawn(|| make(&mut at_a, "a"));
+        let second = make(&mut at_b, "b");
+        (first.join().unwrap(), second)
+    });
+    for key in first.iter().chain(&second) {
+        wait_lets_in(&all, key, true);
+    }
+    // The audit has each change once, at both.
+    for admin in [&mut at_a, &mut at_b] {
+        let audit = admin.get("/audit?limit=100");
+        let entries = audit["entries"].as_array().unwrap();
+        let of = |verb: &str| entries.iter().filter(|entry| entry["verb"] == verb).count();
+        check("keys made", &of("key.create"), &21);
+        check("keys revoked", &of("key.revoke"), &1);
+    }
+
+    // A process that joins knows all of it.
+    let late = stage.join(None);
+    wait_lets_in(&[&late], &first[0], true);
+    wait_lets_in(&[&late], &key, false);
+}
+
+#[test]
+fn records_that_others_write_are_refused() {
+    let mut stage = Stage::new("fleet-records", 53, [150, 4]);
+    let head = stage.go_to(130);
+    let a = stage.join(Some(stage.geth.address()));
+    let b = stage.join(None);
+    let all = [&a, &b];
+    wait_heads(&all, head);
+    let mut admin = Admin::first(&a);
+    admin.tenant("acme");
+    let (good, good_key) = admin.key("acme", "good");
+    let (bad, bad_key) = admin.key("acme", "bad");
+    wait_lets_in(&all, &bad_key, true);
+    let records = stage.key("records");
+    let eval = |script: &str, args: &[&str]| {
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", records.as_bytes()];
+        words.extend(args.iter().map(|arg| arg.as_bytes()));
+        stage.redis.call(&words)
+    };
+    let field = |id: &str| format!("key:{id}");
+    // What it was before it was revoked, for later.
+    let copy = "return redis.call('HSET', KEYS[1] .. ':copy', ARGV[1], redis.call('HGET', KEYS[1], ARGV[1]))";
+    eval(copy, &[&field(&bad)]);
+    revoke(&mut admin, &bad);
+    wait_lets_in(&all, &bad_key, false);
+
+    let replay = "return redis.call('HSET', KEYS[1], ARGV[1], redis.call('HGET', KEYS[1] .. ':copy', ARGV[1]))";
+    let move_to =
+        "return redis.call('HSET', KEYS[1], ARGV[2], redis.call('HGET', KEYS[1], ARGV[1]))";
+    let rewrite = "local r = redis.call('HGET', KEYS[1], ARGV[1]) \
+                   return redis.call('HSET', KEYS[1], ARGV[1], string.sub(r, 1, 9) .. '!' .. string.sub(r, 11))";
+    let remove = "return redis.call('HDEL', KEYS[1], ARGV[1])";
+    for (case, script, args, reason) in [
+        ("replayed", replay, vec![field(&bad)], "old"),
+        ("copied", move_to, vec![field(&good), field(&bad)], "name"),
+        ("rewritten", rewrite, vec![field(&good)], "mac"),
+        ("removed", remove, vec![field(&good)], "missing"),
+        ("no manifest", remove, vec!["manifest".to_owned()], "old"),
+    ] {
+        let before = all.map(|server| refused(server, reason));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        eval(script, &args);
+        for (server, before) in all.into_iter().zip(before) {
+            wait_until(&format!("{case}: it is refused"), || {
+                refused(server, reason) > before
+            });
+            check(case, &lets_in(server, &bad_key), &false);
+            check(case, &lets_in(server, &good_key), &true);
+        }
+        // A process that knows what was written puts it back, and administration goes on.
+        for server in all {
+            wait_until(&format!("{case}: the store works again"), || {
+                server.metric("nearhead_tenant_store_failing") == 0.0
+            });
+        }
+        let (_, key) = admin.key("acme", case);
+        wait_lets_in(&all, &key, true);
+    }
+    // Another type in place of the records.
+    stage.redis.call(&[b"DEL", records.as_bytes()]);
+    stage.redis.call(&[b"SADD", records.as_bytes(), b"x"]);
+    for server in all {
+        wait_until("it is noticed", || {
+            server.metric("nearhead_tenant_store_failing") == 1.0
+        });
+        check("known keys", &lets_in(server, &good_key), &true);
+    }
+}
+
+#[test]
+fn keys_hold_while_the_store_is_away_and_are_put_back() {
+    let mut stage = Stage::new("fleet-keys-kept", 59, [150, 4]);
+    let head = stage.go_to(130);
+    let a = stage.join(Some(stage.geth.address()));
+    let b = stage.join(None);
+    let all = [&a, &b];
+    wait_heads(&all, head);
+    let mut admin = Admin::first(&a);
+    admin.tenant("acme");
+    let (_, kept) = admin.key("acme", "kept");
+    let (revoked_id, revoked) = admin.key("acme", "revoked");
+    revoke(&mut admin, &revoked_id);
+    wait_lets_in(&all, &kept, true);
+    for with_data in [true, false] {
+        stage.redis.kill();
+        for server in all {
+            wait_until("it is said", || {
+                server.metric("nearhead_tenant_store_failing") == 1.0
+            });
+            let ready = server.get_admin("/ready");
+            assert!(ready.text().contains("\"store\":"), "{}", ready.text());
+            check("kept", &lets_in(server, &kept), &true);
+            check("revoked", &lets_in(server, &revoked), &false);
+        }
+        // To change something is refused, soon.
+        let since = Instant::now();
+        let body = json!({"tenant": "acme", "name": "refused"});
+        admin.refused("POST", "/keys", &body, 503, "store_failed");
+        let took = since.elapsed();
+        assert!(took < Duration::from_secs(5), "refused after {took:?}");
+        stage.redis.restart(with_data);
+        for server in all {
+            wait_until("the store works", || {
+                server.metric("nearhead_tenant_store_failing") == 0.0
+            });
+        }
+        let (_, key) = admin.key("acme", &format!("with data: {with_data}"));
+        wait_lets_in(&all, &key, true);
+    }
+    // What was put back is what a process reads that starts.
+    let late = stage.join(None);
+    check("kept", &lets_in(&late, &kept), &true);
+    check("revoked", &lets_in(&late, &revoked), &false);
+}
