@@ -8,7 +8,7 @@ use nearhead_tenants::{
     store::StoreError,
 };
 
-use super::{no_json, too_large};
+use super::failures::{no_json, too_large};
 use crate::metrics::RecordRefusals;
 
 /// Reads of one page: some 60,000 entries. A page of a rare key may have fewer entries than were

@@ -1,15 +1,17 @@
 //! Tenants, keys and accounts of a fleet, in the store that all its processes share.
 //!
 //! A process has all of them in memory, and looks four times a second whether another one has
-//! written. What it reads is sealed, and has to be what the manifest states; else it is refused, and
-//! the process goes on with what it knows. If that lasts, it puts back what it knows.
+//! written. What it reads is sealed, and has to be what the manifest states; else it is refused,
+//! and the process goes on with what it knows. If that lasts, it puts back what it knows.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `named` | tenants, keys and accounts as records with names |
 //! | `audit` | the audit, read back |
+//! | `failures` | why a call failed |
 
 mod audit;
+mod failures;
 mod named;
 
 use std::time::{Duration, Instant};
@@ -17,10 +19,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::Bytes;
 use nearhead_actors::fleet::{
     FleetStatus, SharedStore,
-    store::{
-        AuditKind, FleetRecords, RecordsChange, RecordsCommit, STORED_RECORD_BYTES_MAX,
-        StoreError as CallError,
-    },
+    store::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, STORED_RECORD_BYTES_MAX},
 };
 use nearhead_fleet::{
     bounds::RECORDS_MAX,
@@ -37,7 +36,10 @@ use nearhead_tenants::{
     usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageQuery},
 };
 
-use self::named::Named;
+use self::{
+    failures::{away, no_json, too_large},
+    named::Named,
+};
 use crate::metrics::RecordRefusals;
 
 /// How long the store has to have something else than what the fleet wrote before it is put back:
@@ -324,24 +326,6 @@ impl FleetTenants {
 type Known = (u64, alloy_primitives::B256);
 
 type Sealed = (Vec<(String, Bytes)>, SetChanges);
-
-fn away(error: CallError) -> StoreError {
-    StoreError::Away {
-        reason: error.to_string(),
-    }
-}
-
-fn too_large(error: RecordError) -> StoreError {
-    StoreError::Away {
-        reason: format!("it cannot be written to the fleet's store: {error}"),
-    }
-}
-
-fn no_json(error: serde_json::Error) -> StoreError {
-    StoreError::Away {
-        reason: format!("it has no form in JSON: {error}"),
-    }
-}
 
 impl TenantStore for FleetTenants {
     fn load(&mut self) -> Result<Loaded, StoreError> {
