@@ -26,6 +26,7 @@ use nearhead_fleet::{
     fleet_key::FleetKey,
     record::{Record, RecordError},
     record_set::{Manifest, RecordSet, SetChanges},
+    sealed::OpenError,
 };
 use nearhead_tenants::{
     UnixMillis,
@@ -105,6 +106,9 @@ impl FleetTenants {
     /// Why a record is refused, which is counted.
     fn refused(&self, name: &str, error: &RecordError) -> StoreError {
         self.refusals.count(error);
+        if matches!(error, RecordError::Open(OpenError::Version(_))) {
+            return StoreError::NewerRecords;
+        }
         let name: String = name.chars().filter(|char| !char.is_control()).collect();
         StoreError::Spoiled {
             reason: format!("{name}: {error}"),
@@ -188,9 +192,7 @@ impl FleetTenants {
         changes: SetChanges,
     ) -> Result<Refreshed, StoreError> {
         let Some(refreshed) = named::changes(named, &self.accounts) else {
-            return Err(StoreError::Spoiled {
-                reason: "a newer version of this program has written it".to_owned(),
-            });
+            return Err(StoreError::NewerRecords);
         };
         let made = self.set.make(changes, manifest);
         made.map_err(|error| self.refused("manifest", &error))?;
@@ -395,6 +397,7 @@ impl TenantStore for FleetTenants {
         let now = Instant::now();
         self.failed = refreshed.as_ref().err().map(|error| (now, error.clone()));
         match &refreshed {
+            // What a newer program has written is not put back: this one knows less.
             Err(StoreError::Spoiled { .. }) => {
                 let since = *self.spoiled_since.get_or_insert(now);
                 if now >= since + RESTORE_AFTER {

@@ -76,6 +76,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A newer version of this program has written it, in the same fleet.
+    #[error(
+        "a newer version of this program has written tenants, keys or administrators into the fleet's \
+         store: replace this process by that version"
+    )]
+    NewerRecords,
     /// Another process of the fleet has written meanwhile: what it wrote is to be read first.
     #[error("another process of the fleet has written at the same time: try again")]
     Conflict,
