@@ -185,13 +185,14 @@ fn a_request_waits_until_its_block_comes() {
     let server = Server::start(&[&["--block-time", "250ms"][..], &LONG_WAIT].concat());
     let mut connection = server.connect();
     let mut session = open_session(&server, KEY);
-    let (first, _) = seen(&connection.post(number_request().to_string()));
+    // A second away, so that it is waited for on a busy machine too.
+    let next =
+        |connection: &mut Connection| seen(&connection.post(number_request().to_string())).0 + 4;
     // In the header, over HTTP and with a body that is parsed on another thread.
     let mut large = number_request();
     large["padding"] = json!("x".repeat(20_000));
-    let mut wanted = first;
     for body in [number_request(), large] {
-        wanted += 2;
+        let wanted = next(&mut connection);
         let response = post(&mut connection, &wanted.to_string(), &body);
         let (head, _) = seen(&response);
         let answer = harness::json(&response.body);
@@ -199,7 +200,7 @@ fn a_request_waits_until_its_block_comes() {
         check("answer", &quantity(&answer["result"]), &head);
     }
     // In the envelope: of a session, whose other messages are answered meanwhile; of a batch.
-    wanted = seen(&connection.post(number_request().to_string())).0 + 2;
+    let wanted = next(&mut connection);
     session.text(&with_member(&json!(wanted)).to_string());
     session.text(&request(2, "eth_chainId", &json!([])).to_string());
     check("the other message", &session.answer()["id"], &json!(2));
@@ -208,7 +209,7 @@ fn a_request_waits_until_its_block_comes() {
         quantity(&answer["result"]) >= wanted,
         "{answer} of {wanted}"
     );
-    wanted = seen(&connection.post(number_request().to_string())).0 + 2;
+    let wanted = next(&mut connection);
     let items = [number_request(), with_member(&json!(wanted))];
     let response = connection.post(json!(items).to_string());
     let (head, named) = seen(&response);
