@@ -336,6 +336,12 @@ fn shown(name: &str, expression: &str) -> String {
         (_, Some((number, "20"))) if name.contains("BYTES") => format!("{number} MiB"),
         (_, Some((number, "30"))) if name.contains("BYTES") => format!("{number} GiB"),
         ("1 << 20", _) => "1,048,576".to_owned(),
-        _ => expression.replace('_', ","),
+        _ if expression
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_') =>
+        {
+            expression.replace('_', ",")
+        }
+        _ => expression.to_owned(),
     }
 }

@@ -62,7 +62,7 @@ fn problem(problem: &StoreProblem) -> Finding {
         StoreProblem::NotDurable => Finding::weak(
             STORE,
             found,
-            "all of it is written again by the leader, but for what processes only keep there",
+            "a restart of the store loses the audit, and tenants and keys if no process runs",
         ),
         StoreProblem::Version(_) | StoreProblem::Evicts(_) | StoreProblem::Cluster => {
             let change = "change its configuration, or give another server";

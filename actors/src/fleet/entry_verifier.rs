@@ -12,8 +12,9 @@ use nearhead_fleet::{
 use super::entry_bytes::EntryBytes;
 use crate::head::Head;
 
-/// Makes verified blocks of entries. Nothing of an entry is believed, whoever has its key, except
-/// the total difficulty, which no hash covers.
+/// Makes verified blocks of entries. No block of an entry is believed, whoever has its key, except
+/// for its total difficulty, which no hash covers. The settled blocks and the newest revision of
+/// records are believed.
 ///
 /// Senders and JSON are made when they are first read, as those of a restored block.
 pub(super) struct EntryVerifier {

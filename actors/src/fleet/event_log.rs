@@ -69,14 +69,14 @@ impl EventLog {
     /// A call to the store failed.
     pub(super) fn store_failed(&mut self, error: &dyn fmt::Display, now: Duration) {
         if let Some(left_out) = self.may_write(Kind::Store, now) {
-            tracing::warn!(%error, left_out, "the fleet's store does not answer");
+            tracing::warn!(%error, left_out, "a call to the fleet's store failed");
         }
     }
 
     /// A node that is not followed gave no answer.
     pub(super) fn node_failed(&mut self, error: &str, now: Duration) {
         if let Some(left_out) = self.may_write(Kind::Node, now) {
-            tracing::warn!(left_out, "a node does not answer: {error}");
+            tracing::warn!(left_out, "a node gave no usable answer: {error}");
         }
     }
 

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `world` | the true chain, and how blocks are verified |
 //! | `message` | what is on its way |
-//! | `process` | a process of the fleet, as the adapter will drive it |
+//! | `process` | a process of the fleet, as `nearhead_actors::fleet` drives it |
 //! | `attacker` | what somebody who reaches the store does |
 //! | `oracle` | what must hold, whatever happens |
 //! | `schedule` | one schedule: who fails when |

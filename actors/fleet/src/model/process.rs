@@ -1,4 +1,4 @@
-//! A process of the fleet, as the adapter will drive it.
+//! A process of the fleet, as `nearhead_actors::fleet` drives it.
 
 use std::time::Duration;
 

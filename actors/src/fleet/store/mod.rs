@@ -290,7 +290,7 @@ impl FleetStore {
             .await?;
         let info = reply::text(info)
             .map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))?;
-        // It runs a script and writes nothing: the store has seen what nobody has.
+        // It runs a script that writes nothing: every store has position 0-0.
         let nothing = Report {
             seen: Position::default(),
             is_forked: false,
