@@ -18,15 +18,13 @@ use crate::{
 
 /// The epochs of the entries in the store.
 fn epochs(stage: &Stage) -> String {
-    let script = b"local epochs = {} \
+    let script = "local epochs = {} \
         for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do \
           local epoch = string.match(entry[1], '^%d+') \
           if epochs[#epochs] ~= epoch then table.insert(epochs, epoch) end \
         end \
         return table.concat(epochs, ' ')";
-    let entries = stage.key("entries");
-    let words = [b"EVAL", &script[..], b"1", entries.as_bytes()];
-    stage.redis.call(&words)
+    stage.redis.eval(script, &[&stage.key("entries")], &[])
 }
 
 /// A process answers about its head as geth does about the block with this hash, which may have

@@ -79,14 +79,8 @@ fn what_the_leader_has_is_readable_at_replicas() {
         let words = [b"XADD", entries.as_bytes(), id.as_bytes(), b"e", bytes];
         check("added", &stage.redis.call(&words), &id.to_owned());
     };
-    let newest = stage.redis.call(&[
-        b"EVAL",
-        b"return redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1]",
-        b"1",
-        entries.as_bytes(),
-    ]);
-    let (epoch, sequence) = newest.split_once('-').unwrap();
-    let next = format!("{epoch}-{}", sequence.parse::<u64>().unwrap() + 1);
+    let (epoch, sequence, _) = stage.newest_entry();
+    let next = format!("{epoch}-{}", sequence + 1);
     add(&next, &sealed(&stage, b"\x02what no program knows yet"));
     let reason = "version 2 of entries";
     wait_until("not ready", || {

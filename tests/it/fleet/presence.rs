@@ -79,28 +79,27 @@ fn processes_know_who_is_there_whatever_others_write() {
     // What others write is neither counted nor left there, and does not keep a process from being
     // known: invented, too long, of another time, and another type in place of the key.
     let key = stage.key("processes");
-    let key = key.as_bytes();
     let refused = "nearhead_fleet_processes_refused_total";
     let before = one.metric(refused);
-    let long = vec![b'9'; 1 << 20];
-    let script = b"local t = redis.call('TIME')[1] * 1000 \
+    let long = "9".repeat(1 << 20);
+    let script = "local t = redis.call('TIME')[1] * 1000 \
         redis.call('HSET', KEYS[1], 'a', string.format('%.0f', t + 2000) .. ' invented', \
         'b', ARGV[1], 'c', string.format('%.0f', t + 9000000) .. ' for ever') return 'written'";
-    let written = stage.redis.call(&[b"EVAL", script, b"1", key, &long]);
+    let written = stage.redis.eval(script, &[&key], &[&long]);
     assert_eq!(written, "written");
     wait_until("it is refused", || one.metric(refused) > before);
     wait_until("what cannot be a record is removed", || {
-        stage.redis.call(&[b"HLEN", key]) == ":3"
+        stage.redis.call(&[b"HLEN", key.as_bytes()]) == ":3"
     });
     knows(&one, 1.0);
     for fill in [
-        b"for i = 1, 5000 do redis.call('HSET', KEYS[1], i, 'x') end return 'written'".as_slice(),
-        b"redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'x') return 'written'",
+        "for i = 1, 5000 do redis.call('HSET', KEYS[1], i, 'x') end return 'written'",
+        "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'x') return 'written'",
     ] {
-        let written = stage.redis.call(&[b"EVAL", fill, b"1", key]);
+        let written = stage.redis.eval(fill, &[&key], &[]);
         assert_eq!(written, "written");
         wait_until("both are there again", || {
-            stage.redis.call(&[b"HLEN", key]) == ":2"
+            stage.redis.call(&[b"HLEN", key.as_bytes()]) == ":2"
         });
         knows(&one, 1.0);
     }

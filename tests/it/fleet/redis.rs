@@ -84,11 +84,15 @@ impl Redis {
         self.run();
     }
 
-    /// Runs a script with these keys; returns the answer.
-    pub(super) fn eval(&self, script: &str, keys: &[&str]) -> String {
+    /// Runs a script with these keys and arguments; returns the answer.
+    pub(super) fn eval(&self, script: &str, keys: &[&str], arguments: &[&str]) -> String {
         let count = keys.len().to_string();
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), count.as_bytes()];
-        words.extend(keys.iter().map(|key| key.as_bytes()));
+        let head = ["EVAL", script, &count];
+        let words: Vec<&[u8]> = [&head, keys, arguments]
+            .into_iter()
+            .flatten()
+            .map(|word| word.as_bytes())
+            .collect();
         self.call(&words)
     }
 

@@ -126,7 +126,7 @@ fn state_is_asked_of_nodes_once() {
     );
     let halves = ["items-0", "items-1"].map(|key| stage.key(key));
     let halves = halves.each_ref().map(String::as_str);
-    wait_until("given", || stage.redis.eval(&is_there, &halves) == "1");
+    wait_until("given", || stage.redis.eval(&is_there, &halves, &[]) == "1");
     let wants = count(&replicas[1], "wants", "left");
     check_state(&replicas[1], &stage, &accounts, &block);
     check("wants", &count(&replicas[1], "wants", "left"), &wants);
@@ -138,7 +138,7 @@ fn state_is_asked_of_nodes_once() {
     let head = stage.go_to(133);
     wait_heads(&[&replicas[0]], head);
     wait_until("merged", || merged() > before + 2.0);
-    stage.redis.eval(rewrite, &halves);
+    stage.redis.eval(rewrite, &halves, &[]);
     check_state(&replicas[0], &stage, &accounts, &latest(&stage));
     assert!(count(&replicas[0], "items", "refused") > 0.0);
 

@@ -57,6 +57,14 @@ impl Stage {
         format!("{{{}}}:{key}", self.name)
     }
 
+    /// Epoch, sequence and id of the newest entry in the store.
+    pub(super) fn newest_entry(&self) -> (u64, u64, String) {
+        let script = "return redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1]";
+        let id = self.redis.eval(script, &[&self.key("entries")], &[]);
+        let (epoch, sequence) = id.split_once('-').unwrap();
+        (epoch.parse().unwrap(), sequence.parse().unwrap(), id)
+    }
+
     /// A proxy to geth, which counts calls.
     pub(super) fn proxy(&self) -> Proxy {
         Proxy::to(&[self.geth.address()])

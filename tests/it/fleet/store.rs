@@ -72,20 +72,6 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     let replica = stage.join(None);
     wait_heads(&[&leader, &replica], first);
     let entries = stage.key("entries");
-    let newest = || -> (u64, u64, String) {
-        let id = stage.redis.call(&[
-            b"EVAL",
-            b"local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) return e[1][1]",
-            b"1",
-            entries.as_bytes(),
-        ]);
-        let (epoch, sequence) = id.split_once('-').unwrap();
-        (
-            epoch.parse().unwrap(),
-            sequence.parse().unwrap(),
-            id.clone(),
-        )
-    };
     let add = |id: &str, bytes: &[u8]| {
         let added = stage
             .redis
@@ -94,28 +80,23 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     };
     let invented = hex!("01c0ffee").repeat(100);
     // Invented: in the place of the next one, which the leader then cannot append.
-    let (epoch, sequence, _) = newest();
+    let (epoch, sequence, _) = stage.newest_entry();
     add(&format!("{epoch}-{}", sequence + 1), &invented);
     wait_until("it is refused", || refused(&replica, "mac") >= 1.0);
     let head = stage.geth.go_to(&stage.chain.trunk[130]);
     wait_heads(&[&leader, &replica], head);
     // Replayed and reordered: a true entry in a later place, and in an epoch to come.
     let copy = |from: &str, to: &str| {
-        let script = b"local e = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) \
-                       return redis.call('XADD', KEYS[1], ARGV[2], 'e', e[1][2][2])";
-        let (from, to) = (from.as_bytes(), to.as_bytes());
-        let entries = entries.as_bytes();
-        let copied = stage
-            .redis
-            .call(&[b"EVAL", script, b"1", entries, from, to]);
-        assert_eq!(copied.as_bytes(), to);
+        let script = "local e = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) \
+                      return redis.call('XADD', KEYS[1], ARGV[2], 'e', e[1][2][2])";
+        assert_eq!(stage.redis.eval(script, &[&entries], &[from, to]), to);
     };
-    let (epoch, sequence, id) = newest();
+    let (epoch, sequence, id) = stage.newest_entry();
     copy(&id, &format!("{epoch}-{}", sequence + 2));
     wait_until("it is refused", || refused(&replica, "misplaced") >= 1.0);
     let head = stage.geth.go_to(&stage.chain.trunk[131]);
     wait_heads(&[&leader, &replica], head);
-    let (epoch, _, id) = newest();
+    let (epoch, _, id) = stage.newest_entry();
     let before = refused(&replica, "misplaced");
     copy(&id, &format!("{}-0", epoch + 1));
     wait_until("it is refused", || refused(&replica, "misplaced") > before);
@@ -123,14 +104,12 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     wait_heads(&[&leader, &replica], head);
     // Rewritten: all entries but the newest are gone, and that one has another byte. A process that
     // starts has to wait for a snapshot, which comes after some changes.
-    let rewrite = b"local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) \
+    let rewrite = "local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) \
                     local id, bytes = e[1][1], e[1][2][2] \
                     redis.call('DEL', KEYS[1]) \
                     bytes = string.sub(bytes, 1, 99) .. '!' .. string.sub(bytes, 101) \
                     return redis.call('XADD', KEYS[1], id, 'e', bytes)";
-    stage
-        .redis
-        .call(&[b"EVAL", rewrite, b"1", entries.as_bytes()]);
+    stage.redis.eval(rewrite, &[&entries], &[]);
     let late = stage.start(None);
     late.output
         .wait_for("a refusal", |log| log.contains("is refused").then_some(()));

@@ -1,5 +1,5 @@
-//! Tenants and keys of a fleet: what one process is told holds at all, whatever happens to the
-//! store, and what others write there is refused.
+//! Tenants and keys of a fleet: a change at one process holds at every process, whatever happens to
+//! the store, and what others write there is refused.
 
 use std::{
     thread,
@@ -61,18 +61,24 @@ fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
     other
 }
 
+/// A leader and a replica without nodes, which have the same head.
+fn two_processes(name: &str, seed: u64) -> (Stage, Server, Server) {
+    let mut stage = Stage::new(name, seed, [150, 4]);
+    let head = stage.go_to(130);
+    let leader = stage.join(Some(stage.geth.address()));
+    let replica = stage.join(None);
+    wait_heads(&[&leader, &replica], head);
+    (stage, leader, replica)
+}
+
 fn revoke(admin: &mut Admin, id: &str) {
     admin.done("POST", &format!("/keys/{id}/revoke"), &Value::Null, 200);
 }
 
 #[test]
-fn a_key_made_at_one_process_holds_at_all() {
-    let mut stage = Stage::new("fleet-tenants", 47, [150, 4]);
-    let head = stage.go_to(130);
-    let a = stage.join(Some(stage.geth.address()));
-    let b = stage.join(None);
+fn a_key_made_at_one_process_holds_at_every_process() {
+    let (stage, a, b) = two_processes("fleet-tenants", 47);
     let all = [&a, &b];
-    wait_heads(&all, head);
     let mut at_a = Admin::first(&a);
     let mut at_b = also_at(&b, &a, &at_a);
 
@@ -126,23 +132,15 @@ fn a_key_made_at_one_process_holds_at_all() {
 
 #[test]
 fn records_that_others_write_are_refused() {
-    let mut stage = Stage::new("fleet-records", 53, [150, 4]);
-    let head = stage.go_to(130);
-    let a = stage.join(Some(stage.geth.address()));
-    let b = stage.join(None);
+    let (stage, a, b) = two_processes("fleet-records", 53);
     let all = [&a, &b];
-    wait_heads(&all, head);
     let mut admin = Admin::first(&a);
     admin.tenant("acme");
     let (good, good_key) = admin.key("acme", "good");
     let (bad, bad_key) = admin.key("acme", "bad");
     wait_lets_in(&all, &bad_key, true);
     let records = stage.key("records");
-    let eval = |script: &str, args: &[&str]| {
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", records.as_bytes()];
-        words.extend(args.iter().map(|arg| arg.as_bytes()));
-        stage.redis.call(&words)
-    };
+    let eval = |script: &str, args: &[&str]| stage.redis.eval(script, &[&records], args);
     let field = |id: &str| format!("key:{id}");
     // What it was before it was revoked, for later.
     let copy = "return redis.call('HSET', KEYS[1] .. ':copy', ARGV[1], redis.call('HGET', KEYS[1], ARGV[1]))";
@@ -195,12 +193,8 @@ fn records_that_others_write_are_refused() {
 
 #[test]
 fn keys_hold_while_the_store_is_away_and_are_put_back() {
-    let mut stage = Stage::new("fleet-keys-kept", 59, [150, 4]);
-    let head = stage.go_to(130);
-    let a = stage.join(Some(stage.geth.address()));
-    let b = stage.join(None);
+    let (mut stage, a, b) = two_processes("fleet-keys-kept", 59);
     let all = [&a, &b];
-    wait_heads(&all, head);
     let mut admin = Admin::first(&a);
     admin.tenant("acme");
     let (_, kept) = admin.key("acme", "kept");
