@@ -4,6 +4,7 @@ mod stored;
 
 use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -51,7 +52,8 @@ pub struct AuditEntry {
 }
 
 /// Who does something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Author {
     /// Someone with a password: the account's name.
     Account(Name),
