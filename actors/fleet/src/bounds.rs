@@ -13,9 +13,6 @@ pub const PART_BYTES: usize = 4 << 20;
 /// Blocks of one entry, and blocks that one entry reverts: the window.
 pub const ENTRY_BLOCKS_MAX: usize = 128;
 
-/// State nodes of one entry: ten times what a mainnet block changes.
-pub const ENTRY_NODES_MAX: usize = 1 << 16;
-
 /// Parts of one snapshot: one for each block of the window, and as many with state.
 pub const SNAPSHOT_PARTS_MAX: u32 = 256;
 

@@ -24,7 +24,7 @@ use crate::{
     position::Position,
 };
 
-/// What the next entry says. The caller adds the blocks' bytes and state nodes.
+/// What the next entry says. The caller adds the blocks' bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// A part of a snapshot of the chain that was planned with its first part.

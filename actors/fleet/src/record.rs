@@ -183,7 +183,6 @@ mod tests {
                 blocks: Vec::new(),
                 settled: crate::entry::Settled::default(),
                 records: 0,
-                nodes: Vec::new(),
             }),
         };
         let entry = entry.seal(&key()).unwrap().bytes;

@@ -26,7 +26,7 @@ use crate::{
     position::{Position, Tip},
 };
 
-/// Blocks or state nodes are not what an entry says, and why.
+/// Blocks are not what an entry says, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FalseContent(pub String);
 

@@ -187,7 +187,6 @@ impl Publisher {
                     blocks,
                     settled: up_to(settled, head.number),
                     records,
-                    nodes: Vec::new(),
                 }))
             }
             Plan::Change {
@@ -203,7 +202,6 @@ impl Publisher {
                     blocks,
                     settled: up_to(settled, head),
                     records,
-                    nodes: Vec::new(),
                 }))
             }
         }

@@ -1,6 +1,6 @@
 //! What an entry says.
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::B256;
 
 use crate::block_id::{BlockId, EntryBlock};
 
@@ -31,15 +31,6 @@ impl Content {
             Self::Change(change) => change.records,
         }
     }
-
-    /// The state nodes in it.
-    #[must_use]
-    pub fn nodes(&self) -> &[Bytes] {
-        match self {
-            Self::Snapshot(part) => &part.nodes,
-            Self::Change(change) => &change.nodes,
-        }
-    }
 }
 
 /// One part of a snapshot: consecutive blocks of the leader's window. The parts are in consecutive
@@ -58,8 +49,6 @@ pub struct SnapshotPart {
     pub settled: Settled,
     /// The newest revision of a record that the leader has seen.
     pub records: u64,
-    /// Nodes of the state trie; each is named by its hash.
-    pub nodes: Vec<Bytes>,
 }
 
 /// A change of the head.
@@ -75,8 +64,6 @@ pub struct HeadChange {
     pub settled: Settled,
     /// The newest revision of a record that the leader has seen.
     pub records: u64,
-    /// Nodes of the state trie that it added; each is named by its hash.
-    pub nodes: Vec<Bytes>,
 }
 
 /// Numbers of the settled blocks; `None` as long as the leader knows none.

@@ -33,15 +33,8 @@ fn settled() -> impl Strategy<Value = Settled> {
 }
 
 fn content() -> impl Strategy<Value = Content> {
-    let both = || {
-        (
-            vec(block(), 0..4),
-            settled(),
-            any::<u64>(),
-            vec(bytes(), 0..4),
-        )
-    };
-    let part = (0_u32..5, both()).prop_map(|(part, (blocks, settled, records, nodes))| {
+    let both = || (vec(block(), 0..4), settled(), any::<u64>());
+    let part = (0_u32..5, both()).prop_map(|(part, (blocks, settled, records))| {
         Content::Snapshot(SnapshotPart {
             part,
             parts: 5,
@@ -52,18 +45,16 @@ fn content() -> impl Strategy<Value = Content> {
             blocks,
             settled,
             records,
-            nodes,
         })
     });
     let change = (any::<u64>(), hash(), vec(hash(), 0..4), both()).prop_map(
-        |(number, hash, reverted, (blocks, settled, records, nodes))| {
+        |(number, hash, reverted, (blocks, settled, records))| {
             Content::Change(HeadChange {
                 ancestor: BlockId { number, hash },
                 reverted,
                 blocks,
                 settled,
                 records,
-                nodes,
             })
         },
     );
@@ -147,6 +138,14 @@ fn another_version_is_named_only_if_the_fleet_has_written_it() {
     assert_eq!(Entry::open(&invented, &key()), Err(OpenError::Mac));
 }
 
+fn some_block(bytes: usize) -> EntryBlock {
+    EntryBlock {
+        id: BlockId::default(),
+        parent: B256::ZERO,
+        bytes: vec![0; bytes].into(),
+    }
+}
+
 #[test]
 fn lengths_are_bounded() {
     let part = |parts| Entry {
@@ -159,7 +158,6 @@ fn lengths_are_bounded() {
             blocks: Vec::new(),
             settled: Settled::default(),
             records: 0,
-            nodes: Vec::new(),
         }),
     };
     let open = |entry: Entry| Entry::open(&entry.seal(&key()).unwrap().bytes, &key());
@@ -171,12 +169,12 @@ fn lengths_are_bounded() {
     assert!(matches!(open(many), Err(OpenError::Malformed(_))));
     let mut many = part(1);
     if let Content::Snapshot(part) = &mut many.content {
-        part.nodes = vec![Bytes::new(); crate::bounds::ENTRY_NODES_MAX + 1];
+        part.blocks = vec![some_block(0); crate::bounds::ENTRY_BLOCKS_MAX + 1];
     }
     assert!(matches!(open(many), Err(OpenError::Malformed(_))));
     let mut large = part(1);
     if let Content::Snapshot(part) = &mut large.content {
-        part.nodes = vec![vec![0; ENTRY_BYTES_MAX].into()];
+        part.blocks = vec![some_block(ENTRY_BYTES_MAX)];
     }
     assert!(large.seal(&key()).is_err());
     assert_eq!(Entry::open(&[1; 33], &key()), Err(OpenError::Length(33)));

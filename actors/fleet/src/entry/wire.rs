@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! entry    = [epoch, sequence, previous, kind, content]
-//! snapshot = [part, parts, head, blocks, settled, records, nodes]      kind 0
-//! change   = [ancestor, reverted, blocks, settled, records, nodes]     kind 1
+//! snapshot = [part, parts, head, blocks, settled, records]      kind 0
+//! change   = [ancestor, reverted, blocks, settled, records]     kind 1
 //! block    = [number, hash, parent, bytes]
 //! head, ancestor = [number, hash]
 //! settled  = [safe or [], finalized or []]                    each in a list of its own
@@ -16,7 +16,7 @@ use alloy_rlp::{Decodable, Encodable, Error, Header};
 use super::content::{Content, HeadChange, Settled, SnapshotPart};
 use crate::{
     block_id::{BlockId, EntryBlock},
-    bounds::{ENTRY_BLOCKS_MAX, ENTRY_NODES_MAX, SNAPSHOT_PARTS_MAX},
+    bounds::{ENTRY_BLOCKS_MAX, SNAPSHOT_PARTS_MAX},
     position::Position,
 };
 
@@ -61,9 +61,6 @@ fn encode_part(part: &SnapshotPart, out: &mut Vec<u8>) {
     encode_blocks(&part.blocks, out);
     encode_settled(part.settled, out);
     part.records.encode(out);
-    list(out, |out| {
-        part.nodes.iter().for_each(|node| node.encode(out))
-    });
 }
 
 fn encode_change(change: &HeadChange, out: &mut Vec<u8>) {
@@ -74,9 +71,6 @@ fn encode_change(change: &HeadChange, out: &mut Vec<u8>) {
     encode_blocks(&change.blocks, out);
     encode_settled(change.settled, out);
     change.records.encode(out);
-    list(out, |out| {
-        change.nodes.iter().for_each(|node| node.encode(out))
-    });
 }
 
 fn encode_id(id: BlockId, out: &mut Vec<u8>) {
@@ -169,7 +163,6 @@ fn decode_part(bytes: &mut &[u8]) -> Result<SnapshotPart, Error> {
         blocks: items(bytes, ENTRY_BLOCKS_MAX, decode_block)?,
         settled: within(bytes, decode_settled)?,
         records: u64::decode(bytes)?,
-        nodes: items(bytes, ENTRY_NODES_MAX, Bytes::decode)?,
     })
 }
 
@@ -180,7 +173,6 @@ fn decode_change(bytes: &mut &[u8]) -> Result<HeadChange, Error> {
         blocks: items(bytes, ENTRY_BLOCKS_MAX, decode_block)?,
         settled: within(bytes, decode_settled)?,
         records: u64::decode(bytes)?,
-        nodes: items(bytes, ENTRY_NODES_MAX, Bytes::decode)?,
     })
 }
 

@@ -53,7 +53,6 @@ fn plan(leader: &mut Leader, own: &HeldChain) -> Option<Plan> {
 /// Plans and appends one entry; a word for what it was.
 fn append(leader: &mut Leader, own: &HeldChain, is_wanted: bool) -> (String, u64) {
     let settled = Settled::default();
-    let nodes = Vec::new();
     let (text, content) = match plan(leader, own).unwrap() {
         Plan::Part {
             part,
@@ -69,7 +68,6 @@ fn append(leader: &mut Leader, own: &HeldChain, is_wanted: bool) -> (String, u64
                 blocks: blocks(&ids),
                 settled,
                 records: 0,
-                nodes,
             }),
         ),
         Plan::Change {
@@ -84,7 +82,6 @@ fn append(leader: &mut Leader, own: &HeldChain, is_wanted: bool) -> (String, u64
                 blocks: blocks(&ids),
                 settled,
                 records: 0,
-                nodes,
             }),
         ),
     };

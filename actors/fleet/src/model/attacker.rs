@@ -171,7 +171,6 @@ fn change(head: BlockId, block: crate::block_id::EntryBlock) -> Content {
         blocks: vec![block],
         settled: Settled::default(),
         records: 0,
-        nodes: Vec::new(),
     })
 }
 

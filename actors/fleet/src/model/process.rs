@@ -240,7 +240,6 @@ impl Process {
         let bytes = |_| super::world::BLOCK_BYTES;
         let plan = leader.plan(&self.own, self.settled, bytes)?;
         let settled = leader.settled();
-        let nodes = Vec::new();
         let entries = match &plan {
             Plan::Part { part, .. } => u64::from(part + 1),
             Plan::Change { .. } => 1,
@@ -258,7 +257,6 @@ impl Process {
                 blocks: world.blocks(&blocks),
                 settled,
                 records: 0,
-                nodes,
             }),
             Plan::Change {
                 ancestor,
@@ -270,7 +268,6 @@ impl Process {
                 blocks: world.blocks(&blocks),
                 settled,
                 records: 0,
-                nodes,
             }),
         };
         let head = leader.published().unwrap();

@@ -35,7 +35,7 @@ pub enum Refusal {
     /// Its blocks do not continue the chain.
     #[error(transparent)]
     Broken(#[from] BrokenChain),
-    /// Its blocks or state nodes are not what it says.
+    /// Its blocks are not what it says.
     #[error("{0}")]
     False(String),
     /// Its snapshot has more bytes than a replica holds.

@@ -84,7 +84,6 @@ impl Writer {
                 blocks: vec![block(head - 1 + u64::from(part), 0)],
                 settled: Settled::default(),
                 records: 3,
-                nodes: Vec::new(),
             }))
         })
     }
@@ -100,7 +99,6 @@ impl Writer {
             blocks: vec![block],
             settled: Settled::default(),
             records: 4,
-            nodes: Vec::new(),
         }))
     }
 }
