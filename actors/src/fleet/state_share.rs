@@ -111,7 +111,16 @@ impl StateShare {
         let mut found: B256Map<Bytes> = HashMap::default();
         loop {
             let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
+            let counts = Arc::clone(&self.counts);
+            let was_asked = !found.is_empty();
             let look = task::spawn_blocking(move || {
+                let received = found.len();
+                found.retain(|hash, item| keccak256(item) == *hash);
+                counts.loaded.add(found.len() as u64);
+                counts.refused.add((received - found.len()) as u64);
+                if was_asked && found.is_empty() {
+                    return (false, B256Set::default());
+                }
                 let mut missing = B256Set::default();
                 let mut is_held = true;
                 for WantedState {
@@ -142,19 +151,12 @@ impl StateShare {
             for hashes in missing.chunks(ITEMS_AT_ONCE) {
                 let items = self.store.get_items(hashes).await?;
                 for (hash, item) in hashes.iter().zip(items) {
-                    let Some(item) = item else {
-                        continue;
-                    };
-                    match keccak256(&item) == *hash {
-                        true => _ = found.insert(*hash, item),
-                        false => self.counts.refused.add(1),
-                    }
+                    found.extend(item.map(|item| (*hash, item)));
                 }
             }
             if found.is_empty() {
                 return Ok(false);
             }
-            self.counts.loaded.add(found.len() as u64);
         }
     }
 
