@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes of one entry: the largest block that a client of Ethereum accepts, with its receipts and
-/// state nodes, and room to spare.
+/// and room to spare.
 pub const ENTRY_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes after which a part of a snapshot is full: one part is one command to the store, which
@@ -79,6 +79,28 @@ pub const READ_ENTRIES_MAX: usize = 4;
 /// entry is read alone.
 pub const READ_BYTES_MAX: usize = 24 << 20;
 
+/// Bytes of a record of a tenant, key or account. A key with full allowlists has some 20 KB.
+pub const STORED_RECORD_BYTES_MAX: usize = 64 << 10;
+
+/// Records of one read of the store.
+pub const READ_RECORDS_MAX: u64 = 64;
+
+/// Changes of one read. If there are more, all records are read.
+pub const CHANGES_READ_MAX: u64 = 128;
+
+/// Changes whose names are kept: a process that was away for longer reads all records.
+pub const CHANGES_KEPT: u64 = 4096;
+
+/// Bytes of a reply with records: as many as are read, and as many more, because the store may give
+/// more of them.
+pub const RECORDS_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of one write: what is put back after a loss, all at once.
+pub const COMMIT_BYTES_MAX: usize = 32 << 20;
+
+/// Time for one write of that size.
+pub const COMMIT_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Bytes of one item of the state, a trie node or a code: the largest code of any chain is smaller.
 pub const ITEM_BYTES_MAX: usize = 512 << 10;
 
@@ -107,7 +129,7 @@ pub const TURN: Duration = Duration::from_secs(1);
 /// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
 pub const KEY_BYTES_MIN: usize = 32;
 
-/// Bytes of a sealed record, which has one tenant or key.
+/// Bytes of a sealed record of any kind.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a record's name.

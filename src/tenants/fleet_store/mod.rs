@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use alloy_primitives::Bytes;
 use nearhead_actors::fleet::{
     FleetStatus, SharedStore,
-    store::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, STORED_RECORD_BYTES_MAX},
+    store::{AuditKind, FleetRecords, RecordsChange, RecordsCommit},
 };
 use nearhead_fleet::{
-    bounds::RECORDS_MAX,
+    bounds::{RECORDS_MAX, STORED_RECORD_BYTES_MAX},
     fleet_key::FleetKey,
     record::{Record, RecordError},
     record_set::{Manifest, RecordSet, SetChanges},

@@ -54,10 +54,7 @@ pub use self::{
     error::{StoreError, StoreFault},
     options::{OptionsError, StoreOptions},
     quotas::{CountCall, LoanCall},
-    records::{
-        AuditKind, COMMIT_BYTES_MAX, FleetRecords, RecordsChange, RecordsCommit, RecordsPage,
-        STORED_RECORD_BYTES_MAX,
-    },
+    records::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, RecordsPage},
     url::{StoreUrl, StoreUrlError},
 };
 use self::{

@@ -6,7 +6,11 @@ use std::{sync::Arc, thread, time::Duration};
 use alloy_primitives::Bytes;
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_fleet::{
-    bounds::{CALL_TIME_MAX, READ_TIME_MAX, REPLY_BYTES_MAX},
+    bounds::{
+        CALL_TIME_MAX, CHANGES_KEPT, CHANGES_READ_MAX, COMMIT_BYTES_MAX, COMMIT_TIME_MAX,
+        READ_RECORDS_MAX, READ_TIME_MAX, RECORDS_BYTES_MAX, REPLY_BYTES_MAX,
+        STORED_RECORD_BYTES_MAX,
+    },
     scripts,
 };
 use redis::Value;
@@ -19,28 +23,6 @@ use super::{
     reply,
     script::{KnownScript, ScriptCall, ask},
 };
-
-/// Bytes of one record. One of a key with full allowlists has some 20 KB.
-pub const STORED_RECORD_BYTES_MAX: usize = 64 << 10;
-
-/// Records of one read.
-const READ_RECORDS_MAX: u64 = 64;
-
-/// Changes of one read. If there are more, all records are read.
-const CHANGES_READ_MAX: u64 = 128;
-
-/// Changes whose names are kept: a process that was away for longer reads all records.
-const CHANGES_KEPT: u64 = 4096;
-
-/// Bytes of a reply with records: as many as are read, and as many more, because the store may give
-/// more of them.
-const RECORDS_BYTES_MAX: usize = 4 * 64 * STORED_RECORD_BYTES_MAX;
-
-/// Bytes of one write: what is put back after a loss, all at once.
-pub const COMMIT_BYTES_MAX: usize = 32 << 20;
-
-/// Time for one write of that size.
-const COMMIT_TIME_MAX: Duration = Duration::from_secs(2);
 
 static COMMIT: KnownScript = KnownScript::new(scripts::COMMIT_RECORDS);
 static CHANGED: KnownScript = KnownScript::new(scripts::CHANGED_RECORDS);
