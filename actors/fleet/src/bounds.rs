@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bytes of one entry: the largest block that a client of Ethereum accepts, with its receipts and
+/// Bytes of one entry: the largest block that a client of Ethereum accepts, with its receipts,
 /// and room to spare.
 pub const ENTRY_BYTES_MAX: usize = 32 << 20;
 

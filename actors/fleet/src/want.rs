@@ -1,7 +1,8 @@
 //! Wants: state that a process asks for, and another one gets from its nodes.
 //!
 //! A want has the MAC of the fleet, so that who can write into the store cannot have nodes asked.
-//! One that is replayed costs nothing but a look at what is held.
+//! One that is replayed may cost calls to nodes as long as its block is in the window; how many are
+//! served at once is bounded.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::{Decodable as _, Encodable as _, RlpDecodable, RlpEncodable};

@@ -43,7 +43,7 @@ fn role(process: &ProcessView) -> State {
     }
 }
 
-/// What a process is told apart by on one page.
+/// What distinguishes a process on one page.
 fn short(process: &ProcessView) -> &str {
     process.id.get(..8).unwrap_or(&process.id)
 }
