@@ -430,9 +430,16 @@ impl<T> Replica<T> {
             settled,
             ..
         } = parts;
-        // A leader may merely be behind when it begins.
-        self.apply(tip, chain, verified, settled, false, reading);
+        let is_rollback = self.is_level_with(tip.position.epoch);
+        self.apply(tip, chain, verified, settled, is_rollback, reading);
         Ok(())
+    }
+
+    /// Whether this process has the head that a leader has had in this epoch: a lower one is a
+    /// rollback then. Else a leader may merely be behind, as it is when it begins.
+    fn is_level_with(&self, epoch: u64) -> bool {
+        self.applied.is_some_and(|tip| tip.position.epoch == epoch)
+            && self.published.head() == self.chain.head()
     }
 
     /// A part that continues no snapshot so far: begins one with it, unless it is of no use.
