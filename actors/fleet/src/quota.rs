@@ -1,15 +1,15 @@
-//! A tenant's quota in a fleet: tokens that a replica borrows from the store and spends by itself.
+//! A tenant's quota in a fleet: tokens that a process borrows from the store and spends by itself.
 //!
-//! The store has one token bucket for each tenant, by its own clock, and lends a replica some 100
+//! The store has one token bucket for each tenant, by its own clock, and lends a process some 100
 //! ms of the tenant's rate at a time ([`LEND`](crate::scripts::LEND)). So a request needs no call
-//! to the store, and all replicas together admit what one would.
+//! to the store, and all processes together admit what one would.
 //!
-//! A replica may spend more than it has borrowed: its share of what the bucket had when the store
+//! A process may spend more than it has borrowed: its share of what the bucket had when the store
 //! last answered, and more for what was used before its price was known. That is its debt, which
 //! the next call takes from the bucket, and which may leave the bucket in debt to all. So a burst
 //! is admitted at once, and over time no more than the rate is.
 //!
-//! If the store does not answer, each replica admits `rate / replicas`: the tenant keeps a limit
+//! If the store does not answer, each process admits `rate / processes`: the tenant keeps a limit
 //! and is not shut out.
 //!
 //! Buckets have no MAC: who can write into the store can give a tenant more, or nothing.
@@ -20,11 +20,11 @@ use std::{num::NonZeroU32, time::Duration};
 
 pub use self::day::{SharedUnits, UnitsReport};
 
-/// What a replica borrows at a time: the tokens of so many milliseconds. Less means more calls,
-/// more means more tokens that wait at replicas that have no use for them.
+/// What a process borrows at a time: the tokens of so many milliseconds. Less means more calls,
+/// more means more tokens that wait at processes that have no use for them.
 const LOAN_MS: i128 = 100;
 
-/// Milliseconds of the rate that a bucket holds at least: between two calls of a replica, what it
+/// Milliseconds of the rate that a bucket holds at least: between two calls of a process, what it
 /// could have lent is not to run over.
 const CAPACITY_MS: u64 = 250;
 
@@ -47,7 +47,7 @@ const MILLITOKEN: i128 = TOKEN / 1_000;
 /// The largest debt in tokens: a century of requests, and Lua's numbers are exact there.
 const DEBT_MAX: i128 = 1 << 42;
 
-/// What a replica asks the store for.
+/// What a process asks the store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoanRequest {
     /// Thousandths of tokens that were spent and not borrowed: the bucket loses them in any case.
@@ -72,15 +72,15 @@ struct Asked {
     request: LoanRequest,
 }
 
-/// What one replica knows of one tenant's quota. Times are since some start that the caller
-/// chooses; they do not go back. `replicas` is how many processes share the quota.
+/// What one process knows of one tenant's quota. Times are since some start that the caller
+/// chooses; they do not go back. `processes` is how many processes share the quota.
 #[derive(Clone, Debug)]
 pub struct BorrowedQuota {
     rate: NonZeroU32,
     burst: NonZeroU32,
     /// What is borrowed and not spent; negative is a debt.
     left: i128,
-    /// What the bucket had at `level_at`, as far as this replica knows; negative is a debt.
+    /// What the bucket had at `level_at`, as far as this process knows; negative is a debt.
     level: i128,
     level_at: Duration,
     /// The largest amount that could not be taken lately, and until when it is kept for whoever
@@ -141,16 +141,16 @@ impl BorrowedQuota {
         (self.rate() * LOAN_MS * 1_000_000).max(TOKEN)
     }
 
-    /// What the bucket has at `now`, if the other replicas use their shares of the rate.
-    fn level(&self, replicas: NonZeroU32, now: Duration) -> i128 {
-        let share = self.share_of(now.saturating_sub(self.level_at), replicas);
+    /// What the bucket has at `now`, if the other processes use their shares of the rate.
+    fn level(&self, processes: NonZeroU32, now: Duration) -> i128 {
+        let share = self.share_of(now.saturating_sub(self.level_at), processes);
         self.burst().min(self.level + share)
     }
 
-    /// This replica's share of what a time brings.
-    fn share_of(&self, time: Duration, replicas: NonZeroU32) -> i128 {
+    /// This process's share of what a time brings.
+    fn share_of(&self, time: Duration, processes: NonZeroU32) -> i128 {
         let nanos = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX >> 64);
-        nanos.saturating_mul(self.rate()) / i128::from(replicas.get())
+        nanos.saturating_mul(self.rate()) / i128::from(processes.get())
     }
 
     /// Takes tokens at `now`. More than a full bucket holds are given if it is full, and leave it
@@ -162,13 +162,13 @@ impl BorrowedQuota {
     pub fn take(
         &mut self,
         tokens: u32,
-        replicas: NonZeroU32,
+        processes: NonZeroU32,
         now: Duration,
     ) -> Result<(), Duration> {
-        self.used(replicas, now);
+        self.used(processes, now);
         let cost = i128::from(tokens) * TOKEN;
         let needed = cost.min(self.burst());
-        if self.left >= needed || self.may_overdraw(needed, replicas, now) {
+        if self.left >= needed || self.may_overdraw(needed, processes, now) {
             self.left -= cost;
             if needed >= self.missing {
                 self.missing = 0;
@@ -176,29 +176,29 @@ impl BorrowedQuota {
             self.note_want(now);
             return Ok(());
         }
-        let wait = self.wait_for(needed, replicas, now);
+        let wait = self.wait_for(needed, processes, now);
         self.missing = self.missing.max(needed);
         self.missing_until = self.missing_until.max(now + wait + BUSY);
         self.note_want(now);
         Err(wait)
     }
 
-    /// Whether this replica may spend what it has not borrowed: its share of what the bucket has,
+    /// Whether this process may spend what it has not borrowed: its share of what the bucket has,
     /// or all of that for one request.
-    fn may_overdraw(&self, needed: i128, replicas: NonZeroU32, now: Duration) -> bool {
+    fn may_overdraw(&self, needed: i128, processes: NonZeroU32, now: Duration) -> bool {
         if self.away_at.is_some() {
             return false;
         }
-        let level = self.level(replicas, now).max(0);
-        let share = level / i128::from(replicas.get());
+        let level = self.level(processes, now).max(0);
+        let share = level / i128::from(processes.get());
         self.left + share >= needed || (self.left >= 0 && self.left + level >= needed)
     }
 
     /// The time until so much is there.
-    fn wait_for(&self, needed: i128, replicas: NonZeroU32, now: Duration) -> Duration {
+    fn wait_for(&self, needed: i128, processes: NonZeroU32, now: Duration) -> Duration {
         let (missing, parts) = match self.away_at {
-            Some(_) => (needed - self.left, i128::from(replicas.get())),
-            None => (needed - self.left - self.level(replicas, now), 1),
+            Some(_) => (needed - self.left, i128::from(processes.get())),
+            None => (needed - self.left - self.level(processes, now), 1),
         };
         self.time_of(missing * parts).max(EMPTY_PAUSE)
     }
@@ -210,8 +210,8 @@ impl BorrowedQuota {
     }
 
     /// Takes what was used already, even if it leaves a debt.
-    pub fn charge(&mut self, tokens: u64, replicas: NonZeroU32, now: Duration) {
-        self.used(replicas, now);
+    pub fn charge(&mut self, tokens: u64, processes: NonZeroU32, now: Duration) {
+        self.used(processes, now);
         self.left = (self.left - i128::from(tokens) * TOKEN).max(-DEBT_MAX * TOKEN);
         self.note_want(now);
     }
@@ -221,33 +221,33 @@ impl BorrowedQuota {
         self.left += i128::from(tokens) * TOKEN;
     }
 
-    /// Whole tokens of the bucket, as far as this replica knows: with its own, or, if the store is
+    /// Whole tokens of the bucket, as far as this process knows: with its own, or, if the store is
     /// away, these alone.
     #[must_use]
-    pub fn tokens(&mut self, replicas: NonZeroU32, now: Duration) -> u32 {
-        self.add_share(replicas, now);
-        let left = self.all(replicas, now).clamp(0, self.burst()) / TOKEN;
+    pub fn tokens(&mut self, processes: NonZeroU32, now: Duration) -> u32 {
+        self.add_share(processes, now);
+        let left = self.all(processes, now).clamp(0, self.burst()) / TOKEN;
         u32::try_from(left).unwrap_or(u32::MAX)
     }
 
     /// The time from `now` until the bucket is full, if nothing is taken anywhere.
     #[must_use]
-    pub fn time_until_full(&mut self, replicas: NonZeroU32, now: Duration) -> Duration {
-        self.add_share(replicas, now);
-        self.time_of(self.burst() - self.all(replicas, now))
+    pub fn time_until_full(&mut self, processes: NonZeroU32, now: Duration) -> Duration {
+        self.add_share(processes, now);
+        self.time_of(self.burst() - self.all(processes, now))
     }
 
-    fn all(&self, replicas: NonZeroU32, now: Duration) -> i128 {
+    fn all(&self, processes: NonZeroU32, now: Duration) -> i128 {
         match self.away_at {
             Some(_) => self.left,
-            None => self.left + self.level(replicas, now),
+            None => self.left + self.level(processes, now),
         }
     }
 
-    fn used(&mut self, replicas: NonZeroU32, now: Duration) {
+    fn used(&mut self, processes: NonZeroU32, now: Duration) {
         self.used_at = Some(now);
         self.forget_missing(now);
-        self.add_share(replicas, now);
+        self.add_share(processes, now);
     }
 
     /// Who could not be served has given up.
@@ -265,14 +265,14 @@ impl BorrowedQuota {
         };
     }
 
-    /// Whether less is left than a replica should have.
+    /// Whether less is left than a process should have.
     fn wants_loan(&self) -> bool {
         self.left <= self.loan() / 2 || self.left < self.missing
     }
 
-    /// While the store is away, adds this replica's share of the rate since the last call. At most
+    /// While the store is away, adds this process's share of the rate since the last call. At most
     /// its share of the burst, or as much as was missing, is there then.
-    fn add_share(&mut self, replicas: NonZeroU32, now: Duration) {
+    fn add_share(&mut self, processes: NonZeroU32, now: Duration) {
         let is_overdue = |at: Duration| now >= at + ANSWER_MAX;
         if self.away_at.is_none() && self.wanting_at.is_some_and(is_overdue) {
             self.away_at = Some(now);
@@ -281,10 +281,10 @@ impl BorrowedQuota {
             return;
         };
         self.away_at = Some(now.max(at));
-        let burst = self.burst() / i128::from(replicas.get());
+        let burst = self.burst() / i128::from(processes.get());
         let most = burst.max(self.loan()).max(self.missing);
         if self.left < most {
-            let share = self.share_of(now.saturating_sub(at), replicas);
+            let share = self.share_of(now.saturating_sub(at), processes);
             let left = (self.left + share).min(most);
             self.granted += left - self.left;
             self.left = left;
@@ -306,9 +306,9 @@ impl BorrowedQuota {
 
     /// What to ask the store for at `now`, if anything; one call is made at a time. After this, the
     /// caller asks, and reports [`lent`](Self::lent) or [`failed`](Self::failed).
-    pub fn ask(&mut self, replicas: NonZeroU32, now: Duration) -> Option<LoanRequest> {
+    pub fn ask(&mut self, processes: NonZeroU32, now: Duration) -> Option<LoanRequest> {
         self.forget_missing(now);
-        self.add_share(replicas, now);
+        self.add_share(processes, now);
         if !self.is_busy(now) || !self.wants_loan() || self.asked.is_some() || now < self.ask_at {
             return None;
         }
@@ -324,7 +324,7 @@ impl BorrowedQuota {
     }
 
     /// The store has answered.
-    pub fn lent(&mut self, lent: Lent, replicas: NonZeroU32, now: Duration) {
+    pub fn lent(&mut self, lent: Lent, processes: NonZeroU32, now: Duration) {
         let Some(Asked { at, request }) = self.asked.take() else {
             return;
         };
@@ -335,7 +335,7 @@ impl BorrowedQuota {
         self.level_at = at;
         // What was admitted without the store meanwhile was borrowed too, unless that was long: the
         // bucket has run over then.
-        let second = self.share_of(BUSY, replicas);
+        let second = self.share_of(BUSY, processes);
         self.left -= self.granted.min(second);
         self.granted = 0;
         self.away_at = None;
@@ -348,15 +348,15 @@ impl BorrowedQuota {
 
     /// The store could not be asked, or has not answered in time: it is away from then on, until it
     /// answers again.
-    pub fn failed(&mut self, replicas: NonZeroU32, now: Duration) {
-        self.add_share(replicas, now);
+    pub fn failed(&mut self, processes: NonZeroU32, now: Duration) {
+        self.add_share(processes, now);
         if self.asked.take().is_some() {
             self.ask_at = now + ANSWER_MAX;
             self.away_at = self.away_at.or(Some(now));
         }
     }
 
-    /// Whether the store is away, so that this replica admits its share of the rate.
+    /// Whether the store is away, so that this process admits its share of the rate.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         self.away_at.is_some()

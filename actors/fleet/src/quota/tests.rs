@@ -1,4 +1,4 @@
-//! What replicas admit together, in simulated time.
+//! What processes admit together, in simulated time.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const REPLICAS: usize = 3;
+const PROCESSES: usize = 3;
 
 const THREE: NonZeroU32 = NonZeroU32::new(3).unwrap();
 const ONE: NonZeroU32 = NonZeroU32::MIN;
@@ -47,12 +47,12 @@ impl Bucket {
 /// A question that is on its way, or its answer.
 #[derive(Debug)]
 struct Call {
-    replica: usize,
+    process: usize,
     asked_at: u64,
     request: LoanRequest,
     /// When the store has it.
     arrives: u64,
-    /// When the replica has the answer, and what that is.
+    /// When the process has the answer, and what that is.
     answered: Option<(u64, Lent)>,
 }
 
@@ -61,14 +61,14 @@ struct Sim {
     bucket: Bucket,
     rate: u32,
     cost: u32,
-    replicas: Vec<BorrowedQuota>,
+    processes: Vec<BorrowedQuota>,
     calls: Vec<Call>,
     /// Milliseconds that a message takes; numbers to draw from.
     latency: Vec<u64>,
     drawn: usize,
     now: u64,
-    admitted: [u64; REPLICAS],
-    wanted: [f64; REPLICAS],
+    admitted: [u64; PROCESSES],
+    wanted: [f64; PROCESSES],
 }
 
 fn ms(ms: u64) -> Duration {
@@ -83,13 +83,13 @@ impl Sim {
             bucket: Bucket::new(rate, rate),
             rate,
             cost,
-            replicas: vec![quota; REPLICAS],
+            processes: vec![quota; PROCESSES],
             calls: Vec::new(),
             latency,
             drawn: 0,
             now: 0,
-            admitted: [0; REPLICAS],
-            wanted: [0.0; REPLICAS],
+            admitted: [0; PROCESSES],
+            wanted: [0.0; PROCESSES],
         }
     }
 
@@ -99,15 +99,15 @@ impl Sim {
     }
 
     /// One millisecond, in which clients want these parts of twice the rate, and the store does not
-    /// reach the replicas that are cut off.
-    fn step(&mut self, weights: [f64; REPLICAS], is_cut: [bool; REPLICAS]) {
+    /// reach the processes that are cut off.
+    fn step(&mut self, weights: [f64; PROCESSES], is_cut: [bool; PROCESSES]) {
         self.now += 1;
         let (now, delay) = (self.now, self.delay());
         let mut calls = std::mem::take(&mut self.calls);
         calls.retain_mut(|call| {
-            if is_cut[call.replica] {
+            if is_cut[call.process] {
                 return now < call.asked_at + 200 || {
-                    self.replicas[call.replica].failed(THREE, ms(now));
+                    self.processes[call.process].failed(THREE, ms(now));
                     false
                 };
             }
@@ -118,7 +118,7 @@ impl Sim {
                     true
                 }
                 Some((at, lent)) if now >= at => {
-                    let quota = &mut self.replicas[call.replica];
+                    let quota = &mut self.processes[call.process];
                     quota.lent(lent, THREE, ms(now));
                     false
                 }
@@ -129,17 +129,17 @@ impl Sim {
         for (name, weight) in weights.into_iter().enumerate() {
             self.wanted[name] += weight * f64::from(self.rate) * 2.0 / 1_000.0;
             let cost = f64::from(self.cost);
-            let quota = &mut self.replicas[name];
+            let quota = &mut self.processes[name];
             while self.wanted[name] >= cost && quota.take(self.cost, THREE, ms(now)).is_ok() {
                 self.wanted[name] -= cost;
                 self.admitted[name] += u64::from(self.cost);
             }
             // Clients that are refused come back later, but not all of them.
             self.wanted[name] = self.wanted[name].min(cost.max(f64::from(self.rate) / 50.0));
-            if let Some(request) = self.replicas[name].ask(THREE, ms(now)) {
+            if let Some(request) = self.processes[name].ask(THREE, ms(now)) {
                 let arrives = now + self.delay();
                 self.calls.push(Call {
-                    replica: name,
+                    process: name,
                     asked_at: now,
                     request,
                     arrives,
@@ -154,12 +154,12 @@ impl Sim {
     }
 
     /// Runs for so many seconds, and returns what was admitted meanwhile, in seconds of the rate:
-    /// by all, and by the first replica.
+    /// by all, and by the first process.
     fn run(
         &mut self,
         seconds: u64,
-        weights: &[[f64; REPLICAS]],
-        is_cut: [bool; REPLICAS],
+        weights: &[[f64; PROCESSES]],
+        is_cut: [bool; PROCESSES],
     ) -> (f64, f64) {
         let (before, first) = (self.sum(), self.admitted[0]);
         for step in 0..seconds * 1_000 {
@@ -175,8 +175,8 @@ impl Sim {
     }
 }
 
-/// Where clients are: all at one replica, or everywhere.
-fn weights() -> impl Strategy<Value = Vec<[f64; REPLICAS]>> {
+/// Where clients are: all at one process, or everywhere.
+fn weights() -> impl Strategy<Value = Vec<[f64; PROCESSES]>> {
     let one = prop_oneof![
         Just([1.0, 0.0, 0.0]),
         Just([0.0, 1.0, 0.0]),
@@ -199,32 +199,32 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn replicas_admit_the_rate_together(mut sim in sim(), weights in weights()) {
+    fn processes_admit_the_rate_together(mut sim in sim(), weights in weights()) {
         // The full bucket of the beginning.
-        sim.run(3, &weights, [false; REPLICAS]);
-        let (all, _) = sim.run(12, &weights, [false; REPLICAS]);
+        sim.run(3, &weights, [false; PROCESSES]);
+        let (all, _) = sim.run(12, &weights, [false; PROCESSES]);
         prop_assert!((11.4..=12.6).contains(&all), "{all} s in 12 s");
     }
 
     #[test]
-    fn a_replica_that_is_cut_off_admits_its_share(mut sim in sim(), weights in weights()) {
-        sim.run(3, &weights, [false; REPLICAS]);
+    fn a_process_that_is_cut_off_admits_its_share(mut sim in sim(), weights in weights()) {
+        sim.run(3, &weights, [false; PROCESSES]);
         let everywhere = [[0.4, 0.6, 0.6]];
         let (all, first) = sim.run(12, &everywhere, [true, false, false]);
-        let share = 12.0 / REPLICAS as f64;
+        let share = 12.0 / PROCESSES as f64;
         prop_assert!(all <= (12.0 + share) * 1.05, "{all} s in 12 s");
         prop_assert!((share * 0.9..=share * 1.1).contains(&first), "{first} s of {share} s");
         // It is back, and all is as before.
-        sim.run(1, &weights, [false; REPLICAS]);
-        let (all, _) = sim.run(12, &weights, [false; REPLICAS]);
+        sim.run(1, &weights, [false; PROCESSES]);
+        let (all, _) = sim.run(12, &weights, [false; PROCESSES]);
         prop_assert!((11.4..=12.6).contains(&all), "{all} s in 12 s");
     }
 
     #[test]
-    fn all_replicas_go_on_without_the_store(mut sim in sim()) {
-        let everywhere = [[0.6; REPLICAS]];
-        sim.run(3, &everywhere, [false; REPLICAS]);
-        let (all, _) = sim.run(12, &everywhere, [true; REPLICAS]);
+    fn all_processes_go_on_without_the_store(mut sim in sim()) {
+        let everywhere = [[0.6; PROCESSES]];
+        sim.run(3, &everywhere, [false; PROCESSES]);
+        let (all, _) = sim.run(12, &everywhere, [true; PROCESSES]);
         prop_assert!((10.8..=12.6).contains(&all), "{all} s in 12 s");
     }
 }
@@ -232,9 +232,9 @@ proptest! {
 #[test]
 fn a_call_that_costs_more_than_a_loan_is_admitted() {
     let mut sim = Sim::new(10, 50, vec![1]);
-    let (all, _) = sim.run(60, &[[5.0, 0.0, 0.0]], [false; REPLICAS]);
+    let (all, _) = sim.run(60, &[[5.0, 0.0, 0.0]], [false; PROCESSES]);
     assert!((55.0..=61.0).contains(&all), "{all} s in 60 s");
-    let (all, _) = sim.run(60, &[[5.0, 0.0, 0.0]], [true; REPLICAS]);
+    let (all, _) = sim.run(60, &[[5.0, 0.0, 0.0]], [true; PROCESSES]);
     assert!((15.0..=25.0).contains(&all), "{all} s of 20 s");
 }
 
@@ -266,7 +266,7 @@ fn an_idle_tenant_asks_for_nothing() {
     assert_eq!(quota.ask(ONE, ms(2_001)), None);
 }
 
-/// A first request is admitted before the store has answered, and a burst over all replicas is the
+/// A first request is admitted before the store has answered, and a burst over all processes is the
 /// tenant's.
 #[test]
 fn a_burst_is_admitted_before_the_store_has_answered() {
@@ -308,7 +308,7 @@ fn what_is_charged_later_is_taken_from_the_bucket_and_what_is_given_back_is_not(
     assert_eq!(request.debt, 400_000);
     quota.lent(bucket.lend(request, 0), THREE, ms(0));
     assert_eq!(bucket.left, -300_000);
-    // Another replica has nothing either.
+    // Another process has nothing either.
     let mut other = BorrowedQuota::new(rate, rate);
     assert_eq!(other.take(1, THREE, ms(1)), Ok(()));
     let request = other.ask(THREE, ms(1)).unwrap();
@@ -335,7 +335,7 @@ fn what_is_charged_later_is_taken_from_the_bucket_and_what_is_given_back_is_not(
 
 /// Without the store there is a limit, and it is not nothing.
 #[test]
-fn a_replica_that_never_reaches_the_store_admits_its_share() {
+fn a_process_that_never_reaches_the_store_admits_its_share() {
     let rate = NonZeroU32::new(30).unwrap();
     let mut quota = BorrowedQuota::new(rate, rate);
     let mut admitted = 0;

@@ -68,11 +68,11 @@ impl BucketAccount {
     /// What is due, and whether it stays listed.
     pub(super) fn due(
         this: &Arc<Self>,
-        replicas: NonZeroU32,
+        processes: NonZeroU32,
         at: Duration,
     ) -> (Option<Loan>, bool) {
         let mut state = this.state.lock();
-        let request = state.quota.ask(replicas, at);
+        let request = state.quota.ask(processes, at);
         state.is_listed = state.quota.is_busy(at);
         let loan = request.map(|request| Loan {
             account: Arc::clone(this),
@@ -89,12 +89,12 @@ impl BucketAccount {
 
 impl Loan {
     /// The store has answered.
-    pub(super) fn lent(self, lent: Lent, replicas: NonZeroU32, at: Duration) {
-        self.account.state.lock().quota.lent(lent, replicas, at);
+    pub(super) fn lent(self, lent: Lent, processes: NonZeroU32, at: Duration) {
+        self.account.state.lock().quota.lent(lent, processes, at);
     }
 
     /// The store has not answered.
-    pub(super) fn failed(self, replicas: NonZeroU32, at: Duration) {
-        self.account.state.lock().quota.failed(replicas, at);
+    pub(super) fn failed(self, processes: NonZeroU32, at: Duration) {
+        self.account.state.lock().quota.failed(processes, at);
     }
 }

@@ -54,13 +54,15 @@ impl LentBucket {
     /// There are not as many: the time after which there will be, if no others are taken. Nothing
     /// is taken.
     pub fn take(&mut self, tokens: u32, now: Instant) -> Result<(), Duration> {
-        self.with(now, |quota, replicas, at| quota.take(tokens, replicas, at))
+        self.with(now, |quota, processes, at| {
+            quota.take(tokens, processes, at)
+        })
     }
 
     /// Takes `tokens` at `now`, even if they leave the bucket in debt: for what was used already.
     pub fn charge(&mut self, tokens: u64, now: Instant) {
-        self.with(now, |quota, replicas, at| {
-            quota.charge(tokens, replicas, at)
+        self.with(now, |quota, processes, at| {
+            quota.charge(tokens, processes, at)
         });
     }
 
@@ -98,7 +100,7 @@ impl LentBucket {
         let make = || Arc::new(BucketAccount::new(name, *rate, *burst));
         let account = account.get_or_insert_with(make);
         let at = desk.since_start(now);
-        let act = |quota: &mut BorrowedQuota| act(quota, desk.replicas(), at);
+        let act = |quota: &mut BorrowedQuota| act(quota, desk.processes(), at);
         account.with(at, act, || desk.list_bucket(account))
     }
 }

@@ -27,7 +27,7 @@ pub struct LoanDesk(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     started: Instant,
-    replicas: AtomicU32,
+    processes: AtomicU32,
     buckets: Mutex<Vec<Arc<BucketAccount>>>,
     units: Mutex<Vec<Arc<UnitsAccount>>>,
     wake: Notify,
@@ -39,7 +39,7 @@ impl LoanDesk {
     pub fn new(started: Instant) -> Self {
         Self(Arc::new(Shared {
             started,
-            replicas: AtomicU32::new(1),
+            processes: AtomicU32::new(1),
             buckets: Mutex::default(),
             units: Mutex::default(),
             wake: Notify::new(),
@@ -48,15 +48,15 @@ impl LoanDesk {
 
     /// How many processes share each quota, as far as is known.
     #[must_use]
-    pub fn replicas(&self) -> NonZeroU32 {
-        let replicas = self.0.replicas.load(Ordering::Relaxed);
-        NonZeroU32::new(replicas).unwrap_or(NonZeroU32::MIN)
+    pub fn processes(&self) -> NonZeroU32 {
+        let processes = self.0.processes.load(Ordering::Relaxed);
+        NonZeroU32::new(processes).unwrap_or(NonZeroU32::MIN)
     }
 
     /// Notes how many processes there are.
-    pub fn share_with(&self, replicas: usize) {
-        let replicas = u32::try_from(replicas).unwrap_or(u32::MAX).max(1);
-        self.0.replicas.store(replicas, Ordering::Relaxed);
+    pub fn share_with(&self, processes: usize) {
+        let processes = u32::try_from(processes).unwrap_or(u32::MAX).max(1);
+        self.0.processes.store(processes, Ordering::Relaxed);
     }
 
     /// The time since the start.
@@ -99,13 +99,13 @@ impl LoanDesk {
     /// more.
     #[must_use]
     pub fn due_loans(&self, now: Instant) -> Vec<Loan> {
-        let (replicas, at) = (self.replicas(), self.since_start(now));
+        let (processes, at) = (self.processes(), self.since_start(now));
         // Requests may list more meanwhile: no lock of a quota is taken under that of the list.
         let listed = std::mem::take(&mut *self.0.buckets.lock());
         let mut loans = Vec::new();
         let mut stay = Vec::with_capacity(listed.len());
         for bucket in listed {
-            let (loan, stays) = BucketAccount::due(&bucket, replicas, at);
+            let (loan, stays) = BucketAccount::due(&bucket, processes, at);
             loans.extend(loan);
             if stays {
                 stay.push(bucket);
@@ -117,12 +117,12 @@ impl LoanDesk {
 
     /// The store has answered.
     pub fn lent(&self, loan: Loan, lent: Lent, now: Instant) {
-        loan.lent(lent, self.replicas(), self.since_start(now));
+        loan.lent(lent, self.processes(), self.since_start(now));
     }
 
     /// The store has not answered.
     pub fn not_lent(&self, loan: Loan, now: Instant) {
-        loan.failed(self.replicas(), self.since_start(now));
+        loan.failed(self.processes(), self.since_start(now));
     }
 
     /// What to report of units of a day.
