@@ -62,14 +62,11 @@ impl Lender {
             desk,
             status,
         };
-        let (stop, mut stopped) = oneshot::channel::<()>();
+        let (stop, stopped) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let run = move || {
             runtime.block_on(async {
-                tokio::select! {
-                    _ = &mut stopped => {}
-                    () = lender.run() => {}
-                }
+                lender.run(stopped).await;
                 lender.finish().await;
             });
         };
@@ -79,19 +76,26 @@ impl Lender {
         Ok(RunningLender { stop, thread })
     }
 
-    /// Asks until it is dropped.
-    async fn run(&self) {
+    /// Asks until it is stopped. A call that is on its way is waited for: nobody would know whether
+    /// the store has counted it.
+    async fn run(&self, mut stopped: oneshot::Receiver<()>) {
         let mut count_at = Instant::now();
         loop {
-            if self.desk.is_empty() {
-                self.desk.listed().await;
-            }
             self.borrow().await;
             if Instant::now() >= count_at {
                 self.count().await;
                 count_at = Instant::now() + COUNT_EVERY;
             }
-            time::sleep(ROUND).await;
+            let next_round = async {
+                time::sleep(ROUND).await;
+                if self.desk.is_empty() {
+                    self.desk.listed().await;
+                }
+            };
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = next_round => {}
+            }
         }
     }
 
