@@ -216,15 +216,31 @@ pub fn parse_count(expected: &str, word: &str, number: i64) -> Result<u64, Unkno
     }
 }
 
-/// Reads the two elements of the answer of [`COMMIT_RECORDS`]: whether it has written.
-///
-/// # Errors
-/// It is none of the script's answers.
-pub fn parse_committed(word: &str, number: i64) -> Result<bool, UnknownAnswer> {
-    match word {
-        "committed" => Ok(true),
-        "conflict" => Ok(false),
-        _ => Err(unknown(word, number)),
+/// Answers of [`COMMIT_RECORDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// All of it is written.
+    Written {
+        /// Whether an audit had what the fleet did not write, and was begun again.
+        audit_begun_again: bool,
+    },
+    /// Another process has written meanwhile, and nothing is written.
+    Conflict,
+}
+
+impl Committed {
+    /// Reads the two elements of an answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        match (word, number) {
+            ("committed", 0 | 1) => Ok(Self::Written {
+                audit_begun_again: number == 1,
+            }),
+            ("conflict", _) => Ok(Self::Conflict),
+            _ => Err(unknown(word, number)),
+        }
     }
 }
 
@@ -263,7 +279,7 @@ mod tests {
             assert!(parse_count(word, word, -1).is_err() && parse_count(word, "x", 1).is_err());
         }
         for word in words(COMMIT_RECORDS) {
-            assert!(parse_committed(word, 1).is_ok(), "{word}");
+            assert!(Committed::parse(word, 1).is_ok(), "{word}");
         }
         assert_eq!(words(ACQUIRE), ["held", "exhausted", "acquired"]);
         assert!(Acquired::parse("released", 1).is_err());

@@ -25,7 +25,8 @@ use nearhead_fleet::{
     bounds::{RECORDS_MAX, STORED_RECORD_BYTES_MAX},
     fleet_key::FleetKey,
     record::{Record, RecordError},
-    record_set::{Manifest, RecordSet, SetChanges},
+    record_set::{MANIFEST, Manifest, RecordSet, SetChanges},
+    scripts::Committed,
     sealed::OpenError,
 };
 use nearhead_tenants::{
@@ -54,6 +55,9 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// may give one more than once.
 const PAGES_MAX: usize = 2 * RECORDS_MAX / 64;
 
+/// Reads in a row that end because others write meanwhile, before that is a failure.
+const CONFLICTS_MAX: u32 = 8;
+
 /// The tenants of a fleet.
 pub(super) struct FleetTenants {
     records: FleetRecords,
@@ -68,6 +72,8 @@ pub(super) struct FleetTenants {
     /// Where the records are read that the manifest says have not changed.
     cursor: u64,
     spoiled_since: Option<Instant>,
+    /// Reads in a row that ended because others wrote meanwhile.
+    conflicts: u32,
     failed: Option<(Instant, StoreError)>,
     /// What this process counted, which is not shared.
     usage: Box<dyn TenantStore>,
@@ -90,6 +96,7 @@ impl FleetTenants {
             accounts: Accounts::default(),
             cursor: 0,
             spoiled_since: None,
+            conflicts: 0,
             failed: None,
             usage: Box::new(MemoryStore::default()),
         };
@@ -125,62 +132,97 @@ impl FleetTenants {
         Ok((record, (revision, digest)))
     }
 
-    /// The manifest of these bytes, which is none that was replaced.
-    fn open_manifest(&self, bytes: &[u8]) -> Result<Manifest, StoreError> {
+    /// The newest revision that the store has to have: one that this process has read, or that a
+    /// leader has stated. It is asked for before the store is read, which may change meanwhile.
+    fn stated(&self) -> u64 {
         let known = self.set.manifest().revision;
-        let stated = self.status.facts().records_stated.max(known);
-        let missing = RecordError::Older {
-            found: 0,
-            seen: stated,
+        self.status.facts().records_stated.max(known)
+    }
+
+    /// The manifest of these bytes, which is at least of the stated revision.
+    fn open_manifest(&self, bytes: &[u8], stated: u64) -> Result<Manifest, StoreError> {
+        let manifest = match bytes.is_empty() {
+            true => Ok(Manifest::default()),
+            false => Manifest::open(bytes, &self.key),
         };
-        if bytes.is_empty() {
-            return match stated {
-                0 => Ok(Manifest::default()),
-                _ => Err(self.refused("manifest", &missing)),
-            };
-        }
-        let manifest = Manifest::open(bytes, &self.key);
-        let manifest = manifest.map_err(|error| self.refused("manifest", &error))?;
-        let found = manifest.revision;
-        if found < stated {
-            let older = RecordError::Older {
-                found,
-                seen: stated,
-            };
-            return Err(self.refused("manifest", &older));
+        let manifest = manifest.map_err(|error| self.refused(MANIFEST, &error))?;
+        self.check_revision(manifest.revision, stated)?;
+        let known = self.set.manifest();
+        if manifest.revision == known.revision && manifest != *known {
+            // The store has lost it, and another process has written since.
+            return Err(self.refused(MANIFEST, &RecordError::Forked(known.revision)));
         }
         Ok(manifest)
     }
 
+    fn check_revision(&self, found: u64, stated: u64) -> Result<(), StoreError> {
+        if found >= stated {
+            return Ok(());
+        }
+        let seen = stated;
+        Err(self.refused(MANIFEST, &RecordError::Older { found, seen }))
+    }
+
     /// Reads all records, and returns what differs from those that are known.
     fn read_all(&mut self) -> Result<Refreshed, StoreError> {
+        let stated = self.stated();
         let (mut cursor, mut first) = (0, None);
-        let (mut named, mut changes) = (Named::new(), SetChanges::new());
+        let mut read = Read::default();
         for _ in 0..PAGES_MAX {
             let page = self.records.page(cursor).map_err(away)?;
-            let bytes = first.get_or_insert_with(|| page.manifest.clone());
-            if *bytes != page.manifest {
-                return Err(StoreError::Conflict);
-            }
-            for (name, bytes) in page.records {
-                let (record, known) = self.open_record(&name, &bytes)?;
-                named.insert(name.clone(), Some(record.payload.to_vec()));
-                changes.insert(name, Some(known));
-            }
+            first.get_or_insert(page.manifest);
+            self.open_records(page.records, &mut read)?;
             match page.next {
-                Some(next) if named.len() <= RECORDS_MAX => cursor = next,
+                Some(next) if read.named.len() <= RECORDS_MAX => cursor = next,
                 _ => break,
             }
         }
-        let bytes = first.unwrap_or_default();
-        let manifest = self.open_manifest(&bytes)?;
-        let gone = self.set.names().filter(|name| !changes.contains_key(*name));
+        let mut bytes = first.unwrap_or_default();
+        let mut manifest = self.open_manifest(&bytes, stated)?;
+        // Others may have written since the first page.
+        let change = self.records.changes(&bytes, manifest.revision);
+        let change = change.map_err(away)?;
+        let has_changed = change.is_some();
+        if let Some(change) = change {
+            bytes = change.manifest;
+            manifest = self.open_manifest(&bytes, stated)?;
+            self.open_records(change.records, &mut read)?;
+        }
+        let gone = self
+            .set
+            .names()
+            .filter(|name| !read.named.contains_key(*name));
         let gone: Vec<String> = gone.map(str::to_owned).collect();
         for name in gone {
-            named.insert(name.clone(), None);
-            changes.insert(name, None);
+            read.insert(name, None);
         }
-        self.take(&bytes, manifest, &named, changes)
+        let expected = self
+            .set
+            .after(&read.changes, manifest.revision, manifest.audit);
+        if has_changed && expected != Ok(manifest) {
+            // There are more changes than one read has: all of it is read again.
+            return Err(StoreError::Conflict);
+        }
+        self.take(&bytes, manifest, read)
+    }
+
+    /// Opens records that were read; one without bytes is gone.
+    fn open_records(
+        &self,
+        records: Vec<(String, Bytes)>,
+        read: &mut Read,
+    ) -> Result<(), StoreError> {
+        for (name, bytes) in records {
+            if !bytes.is_empty() {
+                let opened = self.open_record(&name, &bytes)?;
+                read.insert(name, Some(opened));
+            } else if self.set.has(&name) {
+                read.insert(name, None);
+            } else {
+                read.forget(&name);
+            }
+        }
+        Ok(())
     }
 
     /// Takes records that differ from those that are known.
@@ -188,14 +230,20 @@ impl FleetTenants {
         &mut self,
         bytes: &Bytes,
         manifest: Manifest,
-        named: &Named,
-        changes: SetChanges,
+        read: Read,
     ) -> Result<Refreshed, StoreError> {
-        let Some(refreshed) = named::changes(named, &self.accounts) else {
+        // Others may have copied a record here that is none of these, such as one of the audit.
+        let expected = self
+            .set
+            .after(&read.changes, manifest.revision, manifest.audit);
+        if expected != Ok(manifest) {
+            return Err(self.refused(MANIFEST, &RecordError::Sum));
+        }
+        let Some(refreshed) = named::changes(&read.named) else {
             return Err(StoreError::NewerRecords);
         };
-        let made = self.set.make(changes, manifest);
-        made.map_err(|error| self.refused("manifest", &error))?;
+        let made = self.set.make(read.changes, manifest);
+        made.map_err(|error| self.refused(MANIFEST, &error))?;
         self.manifest = bytes.clone();
         self.make(&refreshed);
         Ok(refreshed)
@@ -213,29 +261,22 @@ impl FleetTenants {
 
     /// Reads what has changed, or looks at some of what should not have.
     fn read_changes(&mut self) -> Result<Refreshed, StoreError> {
+        let stated = self.stated();
         let revision = self.set.manifest().revision;
         let change = self.records.changes(&self.manifest, revision);
         let Some(RecordsChange { manifest, records }) = change.map_err(away)? else {
+            self.check_revision(revision, stated)?;
             return self.look_at_some().map(|()| Refreshed::default());
         };
-        let stated = self.open_manifest(&manifest)?;
-        let (mut named, mut changes) = (Named::new(), SetChanges::new());
-        for (name, bytes) in records {
-            if bytes.is_empty() {
-                named.insert(name.clone(), None);
-                changes.insert(name, None);
-            } else {
-                let (record, known) = self.open_record(&name, &bytes)?;
-                named.insert(name.clone(), Some(record.payload.to_vec()));
-                changes.insert(name, Some(known));
-            }
-        }
-        let expected = self.set.after(&changes, stated.revision, stated.audit);
-        if expected != Ok(stated) {
+        let found = self.open_manifest(&manifest, stated)?;
+        let mut read = Read::default();
+        self.open_records(records, &mut read)?;
+        let expected = self.set.after(&read.changes, found.revision, found.audit);
+        if expected != Ok(found) {
             // There are more changes than one read has, or it does not know them all.
             return self.read_all();
         }
-        self.take(&manifest, stated, &named, changes)
+        self.take(&manifest, found, read)
     }
 
     /// Looks at the next few records, in turn, of a store whose manifest is the known one.
@@ -255,7 +296,7 @@ impl FleetTenants {
         let has_manifest = u64::from(!self.manifest.is_empty());
         match page.count == self.set.manifest().count + has_manifest {
             true => Ok(()),
-            false => Err(self.refused("manifest", &RecordError::Sum)),
+            false => Err(self.refused(MANIFEST, &RecordError::Sum)),
         }
     }
 
@@ -284,13 +325,16 @@ impl FleetTenants {
         Ok((records, changes))
     }
 
-    /// Puts back what this process knows, in place of all that the store has.
+    /// Puts back what this process knows, in place of all that the store has. A process that is
+    /// behind puts nothing back: it could undo a revocation.
     fn restore(&mut self) -> Result<(), StoreError> {
         let page = self.records.page(0).map_err(away)?;
         let found = Manifest::open(&page.manifest, &self.key).map_or(0, |found| found.revision);
         let known = self.set.manifest();
-        let stated = self.status.facts().records_stated;
-        let revision = known.revision.max(found).max(stated) + 1;
+        if known.revision < found.max(self.stated()) {
+            return Ok(());
+        }
+        let revision = known.revision + 1;
         let named = named::all(&self.directory, &self.accounts).map_err(no_json)?;
         let (records, changes) = self.seal(&named, revision)?;
         let mut set = RecordSet::default();
@@ -307,7 +351,7 @@ impl FleetTenants {
             records,
             entries: Vec::new(),
         };
-        if self.records.commit(commit).map_err(away)? {
+        if self.records.commit(commit).map_err(away)? != Committed::Conflict {
             tracing::warn!(
                 revision,
                 "tenants and keys are put back into the fleet's store"
@@ -326,6 +370,29 @@ impl FleetTenants {
 }
 
 type Known = (u64, alloy_primitives::B256);
+
+/// Records that were read, and how they change the set of those that are known.
+#[derive(Default)]
+struct Read {
+    named: Named,
+    changes: SetChanges,
+}
+
+impl Read {
+    /// Puts a record in place of an earlier one of its name; `None` if it is gone.
+    fn insert(&mut self, name: String, opened: Option<(Record, Known)>) {
+        let (record, known) = opened.unzip();
+        let payload = record.map(|record| record.payload.to_vec());
+        self.named.insert(name.clone(), payload);
+        self.changes.insert(name, known);
+    }
+
+    /// Takes out a record that nobody knew before, and that is gone.
+    fn forget(&mut self, name: &str) {
+        self.named.remove(name);
+        self.changes.remove(name);
+    }
+}
 
 type Sealed = (Vec<(String, Bytes)>, SetChanges);
 
@@ -367,8 +434,15 @@ impl TenantStore for FleetTenants {
             entries: entries.collect::<Result<_, _>>()?,
         };
         match self.records.commit(write) {
-            Ok(true) => {}
-            Ok(false) => return Err(StoreError::Conflict),
+            Ok(Committed::Written { audit_begun_again }) => {
+                if audit_begun_again {
+                    tracing::warn!(
+                        "the audit in the fleet's store had what the fleet did not write, and is \
+                         begun again"
+                    );
+                }
+            }
+            Ok(Committed::Conflict) => return Err(StoreError::Conflict),
             Err(_) if self.has_written(&bytes) => {}
             Err(error) => return Err(away(error)),
         }
@@ -390,10 +464,16 @@ impl TenantStore for FleetTenants {
             return Err(error.clone());
         }
         let refreshed = match self.read_changes() {
-            // It changes while it is read: the next look reads it.
-            Err(StoreError::Conflict) => Ok(Refreshed::default()),
+            Err(StoreError::Conflict) if self.conflicts < CONFLICTS_MAX => {
+                // It changes while it is read: the next look reads it. This does not show that the
+                // store works again.
+                self.conflicts += 1;
+                let failure = self.failed.clone().map(|(_, error)| error);
+                return failure.map_or_else(|| Ok(Refreshed::default()), Err);
+            }
             refreshed => refreshed,
         };
+        self.conflicts = 0;
         let now = Instant::now();
         self.failed = refreshed.as_ref().err().map(|error| (now, error.clone()));
         match &refreshed {

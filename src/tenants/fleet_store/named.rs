@@ -10,6 +10,7 @@ use nearhead_tenants::{
     id::{KeyId, TenantId},
     name::Name,
     record::{KeyRecord, TenantRecord},
+    secret::SecretDigest,
     store::{Commit, Refreshed},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -131,7 +132,7 @@ pub(super) fn all(directory: &Directory, accounts: &Accounts) -> serde_json::Res
 
 /// The changes that records are, in the order in which they are made: what others belong to is
 /// first. `None` if one of them is nothing that this program knows.
-pub(super) fn changes(records: &Named, accounts: &Accounts) -> Option<Refreshed> {
+pub(super) fn changes(records: &Named) -> Option<Refreshed> {
     let mut ordered: Vec<(u8, &str, &str, Option<&[u8]>)> = Vec::with_capacity(records.len());
     for (name, record) in records {
         let (kind, id) = name.split_once(':')?;
@@ -146,7 +147,7 @@ pub(super) fn changes(records: &Named, accounts: &Accounts) -> Option<Refreshed>
     let mut refreshed = Refreshed::default();
     let Refreshed {
         directory,
-        accounts: changed,
+        accounts,
     } = &mut refreshed;
     for (_, kind, id, record) in ordered {
         match (kind, record) {
@@ -157,20 +158,18 @@ pub(super) fn changes(records: &Named, accounts: &Accounts) -> Option<Refreshed>
             ("key", Some(record)) => directory.push(Change::Key(parse::<KeyRecord>(record)?)),
             ("key", None) => directory.push(Change::KeyRemoved(id.parse().ok()?)),
             ("account", Some(record)) => {
-                changed.push(AccountChange::Account(parse::<Account>(record)?));
+                accounts.push(AccountChange::Account(parse::<Account>(record)?));
             }
-            ("account", None) => changed.push(AccountChange::AccountRemoved(id.parse().ok()?)),
-            ("login", Some(record)) => changed.push(AccountChange::Login(parse::<Login>(record)?)),
+            ("account", None) => accounts.push(AccountChange::AccountRemoved(id.parse().ok()?)),
+            ("login", Some(record)) => accounts.push(AccountChange::Login(parse::<Login>(record)?)),
             ("login", None) => {
-                // One that nobody knows has ended already.
-                let known = accounts.logins().map(|login| login.digest);
-                let mut known = known.filter(|digest| hex::encode(digest.bytes()) == id);
-                changed.extend(known.next().map(AccountChange::LoginEnded));
+                let digest = SecretDigest::try_from(id.to_owned()).ok()?;
+                accounts.push(AccountChange::LoginEnded(digest));
             }
             ("token", Some(record)) => {
-                changed.push(AccountChange::Token(parse::<ApiToken>(record)?))
+                accounts.push(AccountChange::Token(parse::<ApiToken>(record)?))
             }
-            ("token", None) => changed.push(AccountChange::TokenRemoved(id.parse().ok()?)),
+            ("token", None) => accounts.push(AccountChange::TokenRemoved(id.parse().ok()?)),
             _ => return None,
         }
     }

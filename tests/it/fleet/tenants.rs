@@ -180,15 +180,139 @@ fn records_that_others_write_are_refused() {
         let (_, key) = admin.key("acme", case);
         wait_lets_in(&all, &key, true);
     }
-    // Another type in place of the records.
-    stage.redis.call(&[b"DEL", records.as_bytes()]);
-    stage.redis.call(&[b"SADD", records.as_bytes(), b"x"]);
-    for server in all {
-        wait_until("it is noticed", || {
-            server.metric("nearhead_tenant_store_failing") == 1.0
-        });
-        check("known keys", &lets_in(server, &good_key), &true);
+    // Another type in place of the records, of their changes or of the audit; an entry of the audit
+    // that is ahead of all others, and one among the records.
+    let audit = stage.key("audit-changes");
+    let changes = stage.key("changes");
+    let set = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 'x')";
+    let ahead = "return redis.call('XADD', KEYS[1], '9007199254740991-0', 'e', 'x')";
+    let into_records = "local e = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1] \
+                        local name = 'audit:' .. string.match(e[1], '%d+') \
+                        return redis.call('HSET', KEYS[1], name, e[2][2])";
+    for (case, script, keys, spoils) in [
+        ("records", set, vec![&records], true),
+        ("changes", set, vec![&changes], false),
+        ("audit", set, vec![&audit], false),
+        ("audit ahead", ahead, vec![&audit], false),
+        (
+            "an entry as a record",
+            into_records,
+            vec![&records, &audit],
+            true,
+        ),
+    ] {
+        let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
+        let before = all.map(|server| refused(server, "missing") + refused(server, "old"));
+        stage.redis.eval(script, &keys, &[]);
+        for (server, before) in all.into_iter().zip(before) {
+            wait_until(&format!("{case}: it is noticed"), || {
+                !spoils || refused(server, "missing") + refused(server, "old") > before
+            });
+            wait_until(&format!("{case}: the store works again"), || {
+                server.metric("nearhead_tenant_store_failing") == 0.0
+            });
+            check(case, &lets_in(server, &good_key), &true);
+        }
+        let (id, key) = admin.key("acme", case);
+        wait_lets_in(&all, &key, true);
+        let entries = admin.get("/audit?limit=1");
+        check(case, &entries["entries"][0]["key"], &json!(id));
     }
+}
+
+/// A process that has missed a revocation never writes what it knows over it.
+#[test]
+fn a_process_that_is_behind_puts_nothing_back() {
+    let (mut stage, a, b) = two_processes("fleet-behind", 61);
+    let all = [&a, &b];
+    let mut admin = Admin::first(&a);
+    admin.tenant("acme");
+    let (_, good_key) = admin.key("acme", "good");
+    let records = stage.key("records");
+    let old = stage.key("old");
+    let copy = "return redis.call('COPY', KEYS[1], KEYS[2], 'REPLACE')";
+    let cut = "local r = redis.call('HGET', KEYS[1], ARGV[1]) \
+               return redis.call('HSET', KEYS[1], ARGV[1], string.sub(r, 2))";
+    let manifest = "return redis.sha1hex(redis.call('HGET', KEYS[1], 'manifest'))";
+    for (at, (case, reason)) in [("all is put back", "old"), ("one is cut", "mac")]
+        .into_iter()
+        .enumerate()
+    {
+        let (id, key) = admin.key("acme", case);
+        wait_lets_in(&all, &key, true);
+        stage.redis.eval(copy, &[&records, &old], &[]);
+        // One process does not run while a key is revoked, and the other one does not afterwards.
+        let before = refused(&b, reason);
+        b.process.freeze();
+        revoke(&mut admin, &id);
+        let (.., entry) = stage.newest_entry();
+        stage.go_to(131 + at as u64);
+        wait_until("an entry states the revision", || {
+            stage.newest_entry().2 != entry
+        });
+        a.process.freeze();
+        match reason {
+            "old" => stage.redis.eval(copy, &[&old, &records], &[]),
+            _ => stage
+                .redis
+                .eval(cut, &[&records], &[&format!("key:{id}")]),
+        };
+        let written = stage.redis.eval(manifest, &[&records], &[]);
+        b.process.thaw();
+        // It looks four times a second, and would put back what it knows after two.
+        wait_until(&format!("{case}: it is refused"), || {
+            refused(&b, reason) >= before + 12.0
+        });
+        let found = stage.redis.eval(manifest, &[&records], &[]);
+        check(case, &found, &written);
+        a.process.thaw();
+        for server in all {
+            wait_until(&format!("{case}: it is revoked"), || !lets_in(server, &key));
+            wait_until(&format!("{case}: the store works again"), || {
+                server.metric("nearhead_tenant_store_failing") == 0.0
+            });
+            check(case, &lets_in(server, &good_key), &true);
+        }
+    }
+
+    // The store loses a change, and another process makes one: who knows the lost one notices it.
+    let mut at_b = also_at(&b, &a, &admin);
+    stage.redis.eval(copy, &[&records, &old], &[]);
+    b.process.freeze();
+    let (_, lost) = admin.key("acme", "lost and put back");
+    a.process.freeze();
+    stage.redis.eval(copy, &[&old, &records], &[]);
+    b.process.thaw();
+    let (_, other) = at_b.key("acme", "written meanwhile");
+    let before = refused(&b, "old");
+    a.process.thaw();
+    for server in all {
+        wait_until("the lost one is there again", || lets_in(server, &lost));
+        wait_until("the other one is gone", || !lets_in(server, &other));
+    }
+    check("newer", &refused(&b, "old"), &before);
+
+    // Those that know what the store has lost have ended: an operator decides.
+    stage.redis.eval(copy, &[&records, &old], &[]);
+    let before = refused(&b, "old");
+    b.process.freeze();
+    let (id, key) = admin.key("acme", "lost");
+    revoke(&mut admin, &id);
+    let (.., entry) = stage.newest_entry();
+    stage.go_to(133);
+    wait_until("an entry states the revision", || {
+        stage.newest_entry().2 != entry
+    });
+    drop(a);
+    stage.redis.eval(copy, &[&old, &records], &[]);
+    b.process.thaw();
+    wait_until("it is refused", || refused(&b, "old") > before);
+    drop(b);
+    let entries = stage.key("entries");
+    stage.redis.call(&[b"DEL", entries.as_bytes()]);
+    let started = stage.join(Some(stage.geth.address()));
+    check("as the store has it", &lets_in(&started, &good_key), &true);
+    check("lost", &lets_in(&started, &key), &false);
 }
 
 #[test]

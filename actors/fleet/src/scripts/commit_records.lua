@@ -4,13 +4,18 @@
 -- manifest; its revision; 1 to remove all other records; changes that are kept; entries that are kept of each of the
 -- three; number of records; for each one its name and its bytes, empty if it is gone; then for each entry which of the
 -- three it belongs to, its number and its bytes.
--- Returns {'committed', revision}, or {'conflict', 0} if another process has written meanwhile.
-local known = redis.pcall('HGET', KEYS[1], 'manifest') or ''
+-- Returns {'committed', N}, or {'conflict', 0} if another process has written meanwhile. N is 1 if an audit had what the
+-- fleet did not write, so that nothing could be added, and was begun again; else 0.
+local is_there = redis.call('TYPE', KEYS[1]).ok == 'hash'
+local known = is_there and redis.call('HGET', KEYS[1], 'manifest') or ''
 if known ~= ARGV[1] then
   return {'conflict', 0}
 end
-if ARGV[4] == '1' then
+-- A command that fails would leave the ones before it written: what others have put here goes first.
+if ARGV[4] == '1' or not is_there then
   redis.call('UNLINK', KEYS[1], KEYS[2])
+elseif redis.call('TYPE', KEYS[2]).ok ~= 'zset' then
+  redis.call('UNLINK', KEYS[2])
 end
 local at = 9
 for _ = 1, tonumber(ARGV[at]) do
@@ -26,10 +31,17 @@ end
 redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[5]))
 redis.call('HSET', KEYS[1], 'manifest', ARGV[2])
 at = at + 1
+local begun_again = 0
 while ARGV[at] do
-  local kind = tonumber(ARGV[at])
-  -- What others have put there is no reason to refuse the change itself.
-  redis.pcall('XADD', KEYS[2 + kind], 'MAXLEN', '~', ARGV[5 + kind], ARGV[at + 1] .. '-0', 'e', ARGV[at + 2])
+  local audit, kept = KEYS[2 + tonumber(ARGV[at])], ARGV[5 + tonumber(ARGV[at])]
+  local id, entry = ARGV[at + 1] .. '-0', ARGV[at + 2]
+  local added = redis.pcall('XADD', audit, 'MAXLEN', '~', kept, id, 'e', entry)
+  -- Another type, or a higher number.
+  if type(added) == 'table' and (added.err:find('WRONGTYPE') or added.err:find('equal or smaller')) then
+    redis.call('UNLINK', audit)
+    redis.call('XADD', audit, 'MAXLEN', '~', kept, id, 'e', entry)
+    begun_again = 1
+  end
   at = at + 3
 end
-return {'committed', tonumber(ARGV[3])}
+return {'committed', begun_again}

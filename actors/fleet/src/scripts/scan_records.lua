@@ -3,6 +3,9 @@
 -- KEYS: records. ARGV: cursor, records to read, longest record in bytes.
 -- Returns {cursor, number of records with the manifest, manifest, name, bytes, ...}; the cursor is '0' after the last
 -- ones. One byte is in place of what is too long for a record.
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
+  return {'0', '0', ''}
+end
 local longest = tonumber(ARGV[3])
 local manifest = redis.call('HGET', KEYS[1], 'manifest') or ''
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])

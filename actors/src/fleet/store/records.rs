@@ -11,7 +11,7 @@ use nearhead_fleet::{
         READ_RECORDS_MAX, READ_TIME_MAX, RECORDS_BYTES_MAX, REPLY_BYTES_MAX,
         STORED_RECORD_BYTES_MAX,
     },
-    scripts,
+    scripts::{self, Committed},
 };
 use redis::Value;
 use tokio::runtime::Builder;
@@ -167,11 +167,11 @@ impl FleetRecords {
         answered.recv().map_err(|_| gone())?
     }
 
-    /// Writes all of it, or nothing. `false` if the store has another manifest than the known one.
+    /// Writes all of it, or nothing if the store has another manifest than the known one.
     ///
     /// # Errors
     /// The store did not answer as it should. It may have been written even so.
-    pub fn commit(&self, commit: RecordsCommit) -> Result<bool, StoreError> {
+    pub fn commit(&self, commit: RecordsCommit) -> Result<Committed, StoreError> {
         let mut keys = vec![self.key("records"), self.key("changes")];
         keys.extend(AuditKind::ALL.map(|kind| self.audit_key(kind)));
         let number = |number: u64| number.to_string().into_bytes();
@@ -198,7 +198,7 @@ impl FleetRecords {
         let bounds = (REPLY_BYTES_MAX, COMMIT_TIME_MAX);
         let (server, value) = self.call(&COMMIT, keys, args, bounds)?;
         let committed = reply::word_and_number(value).and_then(|(word, number)| {
-            let committed = scripts::parse_committed(&word, number);
+            let committed = Committed::parse(&word, number);
             committed.map_err(|error| error.to_string().into())
         });
         committed.map_err(|text| nonsense(server, text))
