@@ -1,12 +1,12 @@
 //! What `nearhead doctor` finds of a fleet's store: a real Redis, behind TLS and by sentinels, and
 //! with what is wrong with it; and what its user has to be allowed.
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 use serde_json::json;
 
 use super::{
-    redis::{Redis, free_port},
+    redis::{Redis, Sentinel, free_port},
     stage::{SECRET, leads, wait_heads},
 };
 use crate::{
@@ -113,25 +113,6 @@ fn what_is_wrong_with_a_store_is_found() {
     finds(&url, &[], &[], &away);
 }
 
-/// A sentinel that watches this master.
-fn sentinel(master: SocketAddr) -> (Process, SocketAddr) {
-    let folder = scratch("fleet-doctor-sentinel");
-    let at = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let config = folder.join("sentinel.conf");
-    let (port, master) = (at.port(), master.port());
-    let text = format!(
-        "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {master} 1\n",
-        folder.display()
-    );
-    fs::write(&config, text).unwrap();
-    let mut command = Command::new(installed("tests/.tools/bin/redis-server"));
-    let process = Process::start(command.arg(&config).arg("--sentinel"));
-    wait_until("the sentinel answers", || {
-        std::net::TcpStream::connect(at).is_ok()
-    });
-    (process, at)
-}
-
 #[test]
 fn a_store_is_found_behind_tls_and_by_sentinels() {
     let redis = Redis::start("fleet-doctor-tls");
@@ -153,8 +134,8 @@ fn a_store_is_found_behind_tls_and_by_sentinels() {
         &["BAD   --fleet: ", "did not answer"],
     );
 
-    let (_sentinel, at) = sentinel(redis.address());
-    let url = format!("redis://{at}");
+    let sentinel = Sentinel::of(redis.address(), "main", "fleet-doctor-sentinel");
+    let url = sentinel.url();
     let name = ["--fleet-sentinel", "main"];
     finds(&url, &name, &[], &GOOD);
     let unused = format!("redis://127.0.0.1:{}", free_port());

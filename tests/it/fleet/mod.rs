@@ -2,7 +2,6 @@
 //!
 //! | file | what it tests |
 //! |---|---|
-//! | `adapter` | the client of the store, and servers that hang, refuse or overflow |
 //! | `doctor` | `nearhead doctor`, and the check at the start, of stores of all kinds |
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `leading` | leaders that are killed, paused or ended |
@@ -15,13 +14,14 @@
 //! | `quotas` | a tenant's quota over three processes |
 //! | `quota_scripts` | the scripts for quotas, against plain models |
 //! | `tenants` | tenants and keys that all processes share |
+//! | `store_client` | the client of the store, and servers that hang, refuse or overflow |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
-//! `redis` is a Redis of a test's own, and `link` a way to it that can be cut; `stage` has Redis,
-//! geth and the processes; `rotation` is a proxy before them, with its clients, and `subscriber` a
-//! client of subscriptions; `store_access` is the client of a store in this process.
+//! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
+//! `stage` has Redis, geth and the processes; `rotation` is a proxy before them, with its clients,
+//! and `subscriber` a client of subscriptions; `store_access` is the client of a store in this
+//! process.
 
-mod adapter;
 mod cut;
 mod doctor;
 mod following;
@@ -39,5 +39,6 @@ mod shared_state;
 mod stage;
 mod store;
 mod store_access;
+mod store_client;
 mod subscriber;
 mod tenants;

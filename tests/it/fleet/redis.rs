@@ -1,6 +1,7 @@
-//! A Redis of a test's own.
+//! A Redis of a test's own, and a sentinel that watches it.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
@@ -78,8 +79,8 @@ impl Redis {
     /// Starts the process again, with or without its data.
     pub(super) fn restart(&mut self, with_data: bool) {
         if !with_data {
-            std::fs::remove_dir_all(&self.folder).unwrap();
-            std::fs::create_dir_all(&self.folder).unwrap();
+            fs::remove_dir_all(&self.folder).unwrap();
+            fs::create_dir_all(&self.folder).unwrap();
         }
         self.run();
     }
@@ -112,8 +113,52 @@ impl Redis {
     }
 }
 
+/// A sentinel, which decides alone. It is killed when this is dropped.
+pub(super) struct Sentinel {
+    _process: Process,
+    address: SocketAddr,
+}
+
+impl Sentinel {
+    /// Watches this master under this name; `folder` is that of its scratch files.
+    pub(super) fn of(master: SocketAddr, name: &str, folder: &str) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let folder = scratch(folder);
+        let file = folder.join("sentinel.conf");
+        let (ip, port) = (master.ip(), master.port());
+        // It would undo a link between master and replica after the last of these times.
+        let lines = [
+            format!("port {}", address.port()),
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", folder.display()),
+            format!("sentinel monitor {name} {ip} {port} 1"),
+            format!("sentinel down-after-milliseconds {name} 500"),
+            format!("sentinel failover-timeout {name} 120000"),
+        ];
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let process = Process::start(server().arg(&file).arg("--sentinel"));
+        wait_until("the sentinel answers", || {
+            TcpStream::connect(address).is_ok()
+        });
+        Self {
+            _process: process,
+            address,
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Whether it knows that the master has this number of replicas.
+    pub(super) fn knows_replicas(&self, count: usize) -> bool {
+        let info = call(self.address, &[b"INFO", b"sentinel"]);
+        info.contains(&format!("slaves={count}"))
+    }
+}
+
 /// Sends a command to a server; returns the answer: its first line, or all of a bulk string.
-pub(super) fn call(address: SocketAddr, words: &[&[u8]]) -> String {
+fn call(address: SocketAddr, words: &[&[u8]]) -> String {
     let mut answer = send(address, words);
     let mut line = String::new();
     answer.read_line(&mut line).unwrap();
@@ -140,7 +185,7 @@ fn send(address: SocketAddr, words: &[&[u8]]) -> BufReader<TcpStream> {
 }
 
 /// The program: a Redis, or a sentinel.
-pub(super) fn server() -> Command {
+fn server() -> Command {
     Command::new(installed("tests/.tools/bin/redis-server"))
 }
 

@@ -1,61 +1,18 @@
 //! Two servers and a sentinel: the master is killed, and writes are lost with it.
 
-use std::{fs, net::SocketAddr, process::Command};
-
 use super::{
     link::Link,
-    redis::{Redis, call, free_port, server},
+    redis::{Redis, Sentinel},
     stage::{Stage, epoch, leader_of, wait_heads},
     store_access::Access,
 };
 use crate::{
-    harness::{Process, check, scratch, wait_until},
+    harness::{check, wait_until},
     node::comparison::{Comparison, GETH},
 };
 
 /// The name of the master.
 const MASTER: &str = "primary";
-
-/// A sentinel, which decides alone.
-struct Sentinel {
-    _process: Process,
-    address: SocketAddr,
-}
-
-impl Sentinel {
-    /// Watches this master.
-    fn of(master: SocketAddr, name: &str) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let folder = scratch(name);
-        let file = folder.join("sentinel.conf");
-        let (ip, port) = (master.ip(), master.port());
-        // It would undo the link between the servers after the last of these times.
-        let lines = [
-            format!("port {}", address.port()),
-            "bind 127.0.0.1".to_owned(),
-            format!("dir {}", folder.display()),
-            format!("sentinel monitor {MASTER} {ip} {port} 1"),
-            format!("sentinel down-after-milliseconds {MASTER} 500"),
-            format!("sentinel failover-timeout {MASTER} 120000"),
-        ];
-        fs::write(&file, lines.join("\n") + "\n").unwrap();
-        let mut command: Command = server();
-        let process = Process::start(command.arg(&file).arg("--sentinel"));
-        wait_until("the sentinel answers", || {
-            std::net::TcpStream::connect(address).is_ok()
-        });
-        Self {
-            _process: process,
-            address,
-        }
-    }
-
-    /// Whether it knows that the master has this number of replicas.
-    fn knows_replicas(&self, count: usize) -> bool {
-        let info = call(self.address, &[b"INFO", b"sentinel"]);
-        info.contains(&format!("slaves={count}"))
-    }
-}
 
 /// What a server says of its replication.
 fn replication(redis: &Redis) -> String {
@@ -70,7 +27,7 @@ fn fence(redis: &Redis, stage: &Stage) -> String {
 
 /// The client finds the master, and takes no other server for it.
 fn check_searches(sentinel: &Sentinel, second: &Redis) {
-    let url = format!("redis://{}", sentinel.address);
+    let url = sentinel.url();
     let access = Access::to(&url);
     let gone = "redis://127.0.0.1:9";
     for (urls, name, expected) in [
@@ -108,13 +65,13 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
     wait_until("a replica of Redis", || {
         replication(&second).contains("master_link_status:up")
     });
-    let sentinel = Sentinel::of(stage.redis.address(), "fleet-sentinel-watch");
+    let sentinel = Sentinel::of(stage.redis.address(), MASTER, "fleet-sentinel-watch");
     wait_until("the sentinel knows it", || sentinel.knows_replicas(1));
 
     check_searches(&sentinel, &second);
 
     // The first one is gone.
-    let url = format!("redis://127.0.0.1:9,redis://{}", sentinel.address);
+    let url = format!("redis://127.0.0.1:9,{}", sentinel.url());
     let options = ["--fleet", &url, "--fleet-sentinel", MASTER];
     let node = stage.geth.address();
     let leaders = [(); 3].map(|()| stage.join_by(Some(node), &options));

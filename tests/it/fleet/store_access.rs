@@ -4,7 +4,7 @@ use nearhead_actors::fleet::store::{FleetStore, StoreOptions};
 use tokio::runtime::{Builder, Runtime};
 
 /// What the keys of these stores begin with.
-const PREFIX: &str = "adapter";
+const PREFIX: &str = "store-client";
 
 /// Opens clients of one store, and runs their calls.
 pub(super) struct Access {

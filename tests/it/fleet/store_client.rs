@@ -180,8 +180,8 @@ fn a_server_that_refuses_says_why() {
     check("an unknown authority", &fault(report(&url)), &"unreachable");
 
     // Others may use all that a fleet needs, and no more.
-    let rule = "on >us/er:pass ~{adapter}:* +@connection +@scripting +eval +evalsha +@read +@write \
-                +role +info";
+    let rule = "on >us/er:pass ~{store-client}:* +@connection +@scripting +eval +evalsha +@read \
+                +@write +role +info";
     for words in [
         format!("ACL SETUSER fleet {rule}"),
         "ACL SETUSER reader on >secret ~* +@connection +@read".to_owned(),
