@@ -10,11 +10,11 @@ use std::{
 use nearhead_chain::campaign;
 
 use super::{
-    rotation::{Readers, Rotation},
+    readers::Readers,
     stage::{Stage, leads, wait_heads},
 };
 use crate::{
-    harness::{Server, check, serving, wait_until},
+    harness::{RoundRobin, Server, check, serving, wait_until},
     node::{
         comparison::{Comparison, GETH},
         driven_geth::DrivenGeth,
@@ -48,7 +48,7 @@ fn drive(geth: &mut DrivenGeth, blocks: &[Payload], is_stopped: &AtomicBool) {
 
 /// What replaces processes, and the processes.
 struct Processes<'a> {
-    rotation: &'a Rotation,
+    proxy: &'a RoundRobin,
     arguments: &'a [String],
     running: Vec<Server>,
 }
@@ -65,7 +65,7 @@ impl Processes<'_> {
         let old = self.running.remove(at);
         old.process.terminate();
         wait_until("not ready", || old.get("/ready").status == 503);
-        self.rotation.remove(old.address);
+        self.proxy.remove(old.address);
         old.process.check_end(0);
         self.add();
     }
@@ -75,13 +75,13 @@ impl Processes<'_> {
         let old = self.running.remove(at);
         let address = old.address;
         drop(old);
-        self.rotation.remove(address);
+        self.proxy.remove(address);
         self.add();
     }
 
     fn add(&mut self) {
         let next = self.join();
-        self.rotation.add(next.address);
+        self.proxy.add(next.address);
         self.running.push(next);
     }
 }
@@ -96,9 +96,9 @@ fn clients_read_while_processes_are_replaced_and_killed() {
     let url = stage.redis.url();
     let further = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
     let arguments = stage.arguments(Some(stage.geth.address()), &further);
-    let rotation = Rotation::of(&[]);
+    let proxy = RoundRobin::of(&[]);
     let mut processes = Processes {
-        rotation: &rotation,
+        proxy: &proxy,
         arguments: &arguments,
         running: Vec::new(),
     };
@@ -106,7 +106,7 @@ fn clients_read_while_processes_are_replaced_and_killed() {
     wait_heads(&processes.running.iter().collect::<Vec<_>>(), first);
     let blocks = stage.chain.trunk.iter();
     let blocks = blocks.map(|block| (block.number, block.hash)).collect();
-    let readers = Readers::start(3, rotation.address, blocks);
+    let readers = Readers::start(3, proxy.address, blocks);
     let is_stopped = AtomicBool::new(false);
     let address: SocketAddr = stage.geth.address();
     let (geth, trunk, redis) = (&mut stage.geth, &stage.chain.trunk, &mut stage.redis);

@@ -18,9 +18,8 @@
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
-//! `stage` has Redis, geth and the processes; `rotation` is a proxy before them, with its clients,
-//! and `subscriber` a client of subscriptions; `store_access` is the client of a store in this
-//! process.
+//! `stage` has Redis, geth and the processes; `readers` are clients that read, and `subscriber` is a
+//! client of subscriptions; `store_access` is the client of a store in this process.
 
 mod cut;
 mod doctor;
@@ -31,8 +30,8 @@ mod load;
 mod presence;
 mod quota_scripts;
 mod quotas;
+mod readers;
 mod redis;
-mod rotation;
 mod scripts;
 mod sentinel;
 mod shared_state;

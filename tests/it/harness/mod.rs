@@ -7,6 +7,7 @@ mod http;
 #[cfg(feature = "all-tests")]
 mod pair;
 mod process;
+mod round_robin;
 mod strict_json;
 mod unused_port;
 
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 pub(crate) use self::{
     http::{Connection, Response},
     process::{Process, Server, get, nearhead, printed, run_with_input, serving},
+    round_robin::RoundRobin,
     strict_json::json,
     unused_port::UnusedPort,
 };

@@ -2,7 +2,7 @@
 //! `minBlock`.
 
 mod places;
-pub(crate) mod round_robin;
+mod round_robin;
 
 use std::time::{Duration, Instant};
 

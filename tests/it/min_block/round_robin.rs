@@ -1,15 +1,11 @@
 //! One client, a proxy, and two processes of which one is behind.
 
-use std::{
-    io::{self, BufRead as _, BufReader, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    thread,
-};
+use std::net::SocketAddr;
 
 use serde_json::json;
 
 use super::{LONG_WAIT, number_request, post, seen};
-use crate::harness::{self, Connection, KEY, Server, check, quantity, wait_until};
+use crate::harness::{self, Connection, KEY, RoundRobin, Server, check, quantity, wait_until};
 
 /// Two processes with one chain, of which the second gets each block later, behind a proxy.
 struct Fleet {
@@ -35,7 +31,7 @@ impl Fleet {
         });
         check("both have one chain", &one, &other);
         Self {
-            proxy: round_robin([ahead.address, behind.address]),
+            proxy: RoundRobin::of(&[ahead.address, behind.address]).address,
             _ahead: ahead,
             behind,
         }
@@ -46,46 +42,6 @@ impl Fleet {
         let series = r#"nearhead_min_block_waits_total{outcome="reached"}"#;
         self.behind.metric(series)
     }
-}
-
-/// Gives each request to the next of these addresses, until the test process ends.
-fn round_robin(backends: [SocketAddr; 2]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for (client, backend) in listener.incoming().zip(backends.iter().cycle()) {
-            let (client, backend) = (client.unwrap(), *backend);
-            // A client that connects and sends nothing ends it.
-            thread::spawn(move || relay(client, backend));
-        }
-    });
-    address
-}
-
-/// Passes on one request and its answer. The client has to connect again for the next one.
-pub(crate) fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
-    let mut server = TcpStream::connect(backend)?;
-    let mut lines = BufReader::new(client.try_clone()?);
-    let mut line = String::new();
-    while line != "\r\n" {
-        line.clear();
-        if lines.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        match line.to_lowercase() {
-            end if end == "\r\n" => server.write_all(b"connection: close\r\n\r\n")?,
-            own if own.starts_with("connection:") => {}
-            _ => server.write_all(line.as_bytes())?,
-        }
-    }
-    let mut answer = server.try_clone()?;
-    let mut end = client.try_clone()?;
-    thread::spawn(move || {
-        // The client may leave before the end.
-        let _ = io::copy(&mut answer, &mut end);
-        let _ = end.shutdown(Shutdown::Both);
-    });
-    io::copy(&mut lines, &mut server).map(|_| ())
 }
 
 /// How often a number is below the one before.

@@ -1,11 +1,11 @@
-//! A proxy of HTTP that gives each request to the next process, and clients that read through it.
+//! Clients that read through a proxy, and pass on the block that they have seen.
 
 use std::{
     collections::HashSet,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
@@ -15,54 +15,10 @@ use std::{
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
-use crate::{
-    harness::{self, KEY, PATIENCE, check, quantity, request},
-    min_block::round_robin::relay,
-};
+use crate::harness::{self, KEY, PATIENCE, check, quantity, request};
 
 /// The pause of a client between two requests: its load is that of a client, not a measurement.
 const PAUSE: Duration = Duration::from_millis(4);
-
-/// A proxy before several processes, until the test process ends.
-pub(super) struct Rotation {
-    pub(super) address: SocketAddr,
-    processes: Arc<Mutex<Vec<SocketAddr>>>,
-}
-
-impl Rotation {
-    pub(super) fn of(processes: &[SocketAddr]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let processes = Arc::new(Mutex::new(processes.to_vec()));
-        let shared = Arc::clone(&processes);
-        thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let next = {
-                    let mut processes = lock(&shared);
-                    processes.rotate_left(1);
-                    processes[0]
-                };
-                // A process that was killed ends the client's connection.
-                thread::spawn(move || relay(client, next));
-            }
-        });
-        Self { address, processes }
-    }
-
-    /// Gives requests to this process too.
-    pub(super) fn add(&self, process: SocketAddr) {
-        lock(&self.processes).push(process);
-    }
-
-    /// Gives no more requests to this process.
-    pub(super) fn remove(&self, process: SocketAddr) {
-        lock(&self.processes).retain(|one| *one != process);
-    }
-}
-
-fn lock(processes: &Mutex<Vec<SocketAddr>>) -> MutexGuard<'_, Vec<SocketAddr>> {
-    processes.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Clients that pass on the block that they have seen. Each panics at a stale or wrong answer.
 pub(super) struct Readers {

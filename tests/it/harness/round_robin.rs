@@ -1,0 +1,155 @@
+//! A proxy of HTTP and WebSocket that gives each request to the next process.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+/// How many processes get a request that the one before has left without an answer.
+const TRIES_MAX: usize = 4;
+
+/// A proxy before several processes, until the test process ends.
+pub(crate) struct RoundRobin {
+    pub(crate) address: SocketAddr,
+    processes: Processes,
+}
+
+type Processes = Arc<Mutex<Vec<SocketAddr>>>;
+
+impl RoundRobin {
+    /// Each request goes to one process: what that one does not answer has failed.
+    pub(crate) fn of(processes: &[SocketAddr]) -> Self {
+        Self::start(processes, 1)
+    }
+
+    /// A request goes to the next process if the one before takes no connection, or ends it before
+    /// it has answered anything: as `deploy/haproxy.cfg` has it.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn redispatching(processes: &[SocketAddr]) -> Self {
+        Self::start(processes, TRIES_MAX)
+    }
+
+    fn start(processes: &[SocketAddr], tries: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let processes = Arc::new(Mutex::new(processes.to_vec()));
+        let shared = Arc::clone(&processes);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let processes = Arc::clone(&shared);
+                // A client or a process that ends its connection ends this one.
+                thread::spawn(move || relay(client, &processes, tries));
+            }
+        });
+        Self { address, processes }
+    }
+
+    /// Gives requests to this process too.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn add(&self, process: SocketAddr) {
+        lock(&self.processes).push(process);
+    }
+
+    /// Gives no more requests to this process.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn remove(&self, process: SocketAddr) {
+        lock(&self.processes).retain(|one| *one != process);
+    }
+}
+
+fn lock(processes: &Processes) -> MutexGuard<'_, Vec<SocketAddr>> {
+    processes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next(processes: &Processes) -> io::Result<SocketAddr> {
+    let mut processes = lock(processes);
+    let next = *processes.first().ok_or(io::ErrorKind::NotConnected)?;
+    processes.rotate_left(1);
+    Ok(next)
+}
+
+/// A request as it is passed on.
+struct Request {
+    bytes: Vec<u8>,
+    /// Whether the connection is a session afterwards.
+    upgrades: bool,
+}
+
+impl Request {
+    /// Reads a request; `None` if the client sends none.
+    fn read(client: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
+        let (mut head, mut length, mut upgrades) = (String::new(), 0, false);
+        loop {
+            let mut line = String::new();
+            if client.read_line(&mut line)? == 0 {
+                return Ok(None);
+            }
+            let lower = line.to_lowercase();
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            upgrades |= lower.starts_with("upgrade:");
+            if !lower.starts_with("connection:") {
+                head += &line;
+            }
+        }
+        // The client has to connect again for the next request.
+        head += match upgrades {
+            true => "connection: upgrade\r\n\r\n",
+            false => "connection: close\r\n\r\n",
+        };
+        let mut bytes = head.into_bytes();
+        let at = bytes.len();
+        bytes.resize(at + length, 0);
+        client.read_exact(&mut bytes[at..])?;
+        Ok(Some(Self { bytes, upgrades }))
+    }
+
+    /// Sends it to a process; returns the connection and the beginning of the answer.
+    fn send(&self, process: SocketAddr) -> io::Result<(TcpStream, Vec<u8>)> {
+        let mut server = TcpStream::connect(process)?;
+        server.set_nodelay(true)?;
+        server.write_all(&self.bytes)?;
+        let mut begin = vec![0; 16 << 10];
+        let count = server.read(&mut begin)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        begin.truncate(count);
+        Ok((server, begin))
+    }
+}
+
+/// Passes on one request and its answer, or a session.
+fn relay(client: TcpStream, processes: &Processes, tries: usize) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut to_client = client.try_clone()?;
+    let mut from_client = BufReader::new(client);
+    let Some(request) = Request::read(&mut from_client)? else {
+        return Ok(());
+    };
+    let mut answer = request.send(next(processes)?);
+    for _ in 1..tries {
+        if answer.is_ok() {
+            break;
+        }
+        answer = request.send(next(processes)?);
+    }
+    let (mut server, begin) = answer?;
+    if request.upgrades {
+        let mut to_server = server.try_clone()?;
+        thread::spawn(move || {
+            let _ = io::copy(&mut from_client, &mut to_server);
+            let _ = to_server.shutdown(Shutdown::Both);
+        });
+    }
+    to_client.write_all(&begin)?;
+    let copied = io::copy(&mut server, &mut to_client);
+    let _ = to_client.shutdown(Shutdown::Both);
+    copied.map(drop)
+}
