@@ -18,6 +18,12 @@ use crate::{
 /// Until a change holds everywhere: a second, and three more for a machine that is busy.
 const IN_FORCE_MAX: Duration = Duration::from_secs(4);
 
+/// Until a revocation holds everywhere: what docs/fleet.md says.
+const REVOKED_MAX: Duration = Duration::from_secs(1);
+
+/// Revocations that are measured.
+const REVOCATIONS: usize = 6;
+
 fn status(server: &Server, key: &str) -> u16 {
     let mut connection = Connection::open(server.address, &format!("/v3/{key}"));
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []});
@@ -35,7 +41,7 @@ fn lets_in(server: &Server, key: &str) -> bool {
 
 /// Waits until a key lets in at every process, or at none, for as long as a change may take.
 #[track_caller]
-fn wait_lets_in(servers: &[&Server], key: &str, expected: bool) {
+pub(super) fn wait_lets_in(servers: &[&Server], key: &str, expected: bool) {
     let since = Instant::now();
     for server in servers {
         wait_until(&format!("lets in: {expected}"), || {
@@ -128,6 +134,58 @@ fn a_key_made_at_one_process_holds_at_every_process() {
     let late = stage.join(None);
     wait_lets_in(&[&late], &first[0], true);
     wait_lets_in(&[&late], &key, false);
+}
+
+/// The time from the acknowledgement of a revocation until the key lets in nobody at the other
+/// processes, and until its sessions there have ended.
+fn revocation(admin: &mut Admin, others: [&Server; 2], all: &[&Server], name: &str) -> Duration {
+    let (id, key) = admin.key("acme", name);
+    wait_lets_in(all, &key, true);
+    let sessions = others.map(|server| {
+        let mut session = Client::open(server.address, &format!("/ws/v3/{key}"));
+        let answer = session.call("eth_chainId", &json!([]));
+        assert!(answer["result"].is_string(), "{answer}");
+        session
+    });
+    thread::scope(|scope| {
+        let closed = sessions.map(|mut session| {
+            scope.spawn(move || {
+                check("close code", &session.close_code().0, &4401);
+                Instant::now()
+            })
+        });
+        let refused = others.map(|server| {
+            let key = &key;
+            scope.spawn(move || {
+                wait_until("it is refused", || !lets_in(server, key));
+                Instant::now()
+            })
+        });
+        revoke(admin, &id);
+        let acknowledged = Instant::now();
+        let all = closed.into_iter().chain(refused);
+        let took = all.map(|thread| {
+            let held = thread.join().unwrap();
+            held.saturating_duration_since(acknowledged)
+        });
+        took.max().unwrap()
+    })
+}
+
+/// Each of several revocations at one process holds at all others.
+#[test]
+fn a_revocation_holds_everywhere_within_a_second() {
+    let (stage, a, b) = two_processes("fleet-revocations", 61);
+    let c = stage.join(None);
+    let all = [&a, &b, &c];
+    let mut admin = Admin::first(&a);
+    admin.tenant("acme");
+    let took: Vec<Duration> = (0..REVOCATIONS)
+        .map(|at| revocation(&mut admin, [&b, &c], &all, &format!("wallet {at}")))
+        .collect();
+    println!("revocations held everywhere after {took:?}");
+    let is_in_time = took.iter().all(|took| *took < REVOKED_MAX);
+    assert!(is_in_time, "{took:?}");
 }
 
 #[test]
