@@ -50,8 +50,8 @@ fn another_process_leads_when_the_leader_is_gone() {
 
     // Clients of subscriptions: one stays at a replica, the other one is at the leader.
     let mut node = stage.geth.connect();
-    let mut staying = Subscriber::open(&replica, head);
-    let mut moving = Subscriber::open(&leader, head);
+    let mut staying = Subscriber::open(replica.address, head);
+    let mut moving = Subscriber::open(leader.address, head);
     let head = stage.go_to(132);
     moving.read_to(head, &mut node);
 
@@ -63,7 +63,7 @@ fn another_process_leads_when_the_leader_is_gone() {
     let head = stage.go_to(133);
     wait_heads(&[&leader, &others[0], &replica], head);
     assert!(epoch(&replica) > before);
-    moving.resume(&others[0]);
+    moving.resume(others[0].address, &mut node);
     moving.read_to(head, &mut node);
 
     // Paused for longer than the lease, and woken.
@@ -83,7 +83,7 @@ fn another_process_leads_when_the_leader_is_gone() {
     wait_until("the old leader follows", || !leads(&leader));
     let head = stage.go_to(135);
     wait_heads(&[&next, &replica, &leader], head);
-    moving.resume(&leader);
+    moving.resume(leader.address, &mut node);
     moving.read_to(head, &mut node);
     assert_eq!([epoch(&replica), epoch(&next), epoch(&leader)], [now; 3]);
     let series = "nearhead_fleet_lease_changes_total{change=\"expired\"}";

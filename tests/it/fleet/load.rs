@@ -1,30 +1,22 @@
-//! Processes are replaced one by one, and killed at random, while clients read through a proxy.
+//! Processes are replaced one by one, and killed at random, while clients read and subscribe through
+//! a proxy.
 
-use std::{
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+use std::{net::SocketAddr, thread};
 
 use nearhead_chain::campaign;
 
 use super::{
+    moving_chain::{Driver, MovingChain},
     readers::Readers,
+    sessions::Sessions,
     stage::{Stage, leads, wait_heads},
+    subscriber::Ended,
 };
 use crate::{
     harness::{RoundRobin, Server, check, serving, wait_until},
-    node::{
-        comparison::{Comparison, GETH},
-        driven_geth::DrivenGeth,
-    },
+    node::comparison::{Comparison, GETH},
     rng::Rng,
-    upstreams::Payload,
 };
-
-/// The time from one block to the next.
-const BLOCK_TIME: Duration = Duration::from_millis(150);
 
 /// What all processes have.
 const OPTIONS: [[&str; 2]; 2] = [
@@ -34,17 +26,6 @@ const OPTIONS: [[&str; 2]; 2] = [
     // A proxy notices within this time that a process is not ready any more.
     ["--shutdown-delay", "1s"],
 ];
-
-/// Makes one block after another the head, until it is stopped or there are no more.
-fn drive(geth: &mut DrivenGeth, blocks: &[Payload], is_stopped: &AtomicBool) {
-    for block in blocks {
-        if is_stopped.load(Ordering::Relaxed) {
-            return;
-        }
-        geth.go_to(block);
-        thread::park_timeout(BLOCK_TIME);
-    }
-}
 
 /// What replaces processes, and the processes.
 struct Processes<'a> {
@@ -87,12 +68,14 @@ impl Processes<'_> {
 }
 
 /// No request fails while all processes are replaced; none is answered wrong, or with an older head
-/// than the client has seen, whatever process is killed, and if the store is.
+/// than the client has seen, whatever process is killed, and if the store is. Subscriptions go on at
+/// another process, and give each block and log once, in order, through reorgs.
 #[test]
-fn clients_read_while_processes_are_replaced_and_killed() {
+fn clients_go_on_while_processes_are_replaced_and_killed() {
     let kills = campaign::rounds(10, 20);
-    let mut stage = Stage::new("fleet-load", 59, [300, 3]);
-    let first = stage.go_to(20);
+    let mut chain = MovingChain::make("fleet-load-chain", 59, 300, [11, 3]);
+    let mut stage = Stage::at_genesis("fleet-load", chain.genesis.clone());
+    let first = chain.take(20, &mut stage.geth);
     let url = stage.redis.url();
     let further = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
     let arguments = stage.arguments(Some(stage.geth.address()), &further);
@@ -104,14 +87,13 @@ fn clients_read_while_processes_are_replaced_and_killed() {
     };
     (0..3).for_each(|_| processes.add());
     wait_heads(&processes.running.iter().collect::<Vec<_>>(), first);
-    let blocks = stage.chain.trunk.iter();
-    let blocks = blocks.map(|block| (block.number, block.hash)).collect();
-    let readers = Readers::start(3, proxy.address, blocks);
-    let is_stopped = AtomicBool::new(false);
     let address: SocketAddr = stage.geth.address();
-    let (geth, trunk, redis) = (&mut stage.geth, &stage.chain.trunk, &mut stage.redis);
+    let readers = Readers::start(3, proxy.address, chain.blocks());
+    let sessions = Sessions::start(3, proxy.address, address, first);
+    let driver = Driver::of(&mut chain, &mut stage.geth);
+    let redis = &mut stage.redis;
     thread::scope(|scope| {
-        scope.spawn(|| drive(geth, &trunk[20..], &is_stopped));
+        scope.spawn(|| driver.run());
         // The leader too, whichever it is.
         let before = readers.answered();
         for _ in 0..processes.running.len() {
@@ -119,6 +101,10 @@ fn clients_read_while_processes_are_replaced_and_killed() {
         }
         assert!(readers.answered() > before + 100, "nobody reads");
         check("failed requests", &readers.failed(), &0);
+        let ended = sessions.ended();
+        let is_each_moved = ended.len() >= 3 && ended.iter().all(|one| *one == Ended(Some(1001)));
+        assert!(is_each_moved, "sessions ended with {ended:?}");
+        check("sessions not resumed at once", &sessions.failed(), &[0; 2]);
 
         let mut rng = Rng::new(61);
         for _ in 0..kills {
@@ -133,14 +119,17 @@ fn clients_read_while_processes_are_replaced_and_killed() {
             redis.restart(with_data);
             wait_until("clients read", || readers.answered() > before + 50);
         }
-        is_stopped.store(true, Ordering::Relaxed);
+        driver.stop();
     });
     readers.end();
-    let head = stage.head();
+    sessions.end_at(chain.next());
+    let head = chain.take(1, &mut stage.geth);
     assert!(head.0 > first.0 + 30, "there were few blocks");
     let running: Vec<&Server> = processes.running.iter().collect();
     wait_heads(&running, head);
     wait_until("one process leads", || running.iter().any(|one| leads(one)));
+    let removed = sessions.wait();
+    assert!(removed >= 3, "there were few reorgs: {removed}");
     for server in running {
         let mut comparison = Comparison::between(server, address);
         comparison.blocks(head.0 - 8..=head.0);

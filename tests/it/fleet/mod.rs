@@ -7,7 +7,7 @@
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
 //! | `cut` | a leader that is cut from the store, and from its node |
-//! | `load` | processes that are replaced and killed while clients read |
+//! | `load` | processes that are replaced and killed while clients read and subscribe |
 //! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `presence` | which processes there are, whatever others write |
@@ -18,8 +18,9 @@
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
-//! `stage` has Redis, geth and the processes; `readers` are clients that read, and `subscriber` is a
-//! client of subscriptions; `store_access` is the client of a store in this process.
+//! `stage` has Redis, geth and the processes, and `moving_chain` a chain with reorgs; `readers` are
+//! clients that read, `subscriber` is a client of subscriptions, and `sessions` are several of them
+//! that resume by themselves; `store_access` is the client of a store in this process.
 
 mod cut;
 mod doctor;
@@ -27,6 +28,7 @@ mod following;
 mod leading;
 mod link;
 mod load;
+mod moving_chain;
 mod presence;
 mod quota_scripts;
 mod quotas;
@@ -34,6 +36,7 @@ mod readers;
 mod redis;
 mod scripts;
 mod sentinel;
+mod sessions;
 mod shared_state;
 mod stage;
 mod store;

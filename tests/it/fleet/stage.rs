@@ -1,6 +1,6 @@
 //! A fleet over one geth whose head the test chooses.
 
-use std::{net::SocketAddr, process::Command};
+use std::{net::SocketAddr, path::PathBuf, process::Command};
 
 use alloy_primitives::B256;
 
@@ -26,6 +26,20 @@ impl Stage {
     /// A geth with a trunk of this many blocks, and a branch that replaces the last `depth`.
     pub(super) fn new(name: &str, seed: u64, [blocks, depth]: [u64; 2]) -> Self {
         let chain = Branches::make(&format!("{name}-chain"), seed, blocks, depth);
+        Self::over(name, chain)
+    }
+
+    /// A geth at this genesis, whose blocks come later.
+    pub(super) fn at_genesis(name: &str, genesis: PathBuf) -> Self {
+        let chain = Branches {
+            genesis,
+            trunk: Vec::new(),
+            branch: Vec::new(),
+        };
+        Self::over(name, chain)
+    }
+
+    fn over(name: &str, chain: Branches) -> Self {
         let mut geth = DrivenGeth::of(&format!("{name}-geth"), &chain);
         geth.send_blocks(&chain.branch);
         Self {

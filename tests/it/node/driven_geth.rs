@@ -76,6 +76,12 @@ impl DrivenGeth {
         self.engine.send_blocks(payloads);
     }
 
+    /// Sends blocks, and makes the last one the head; returns its number and hash.
+    pub(crate) fn step(&mut self, payloads: &[Payload]) -> (u64, B256) {
+        self.send_blocks(payloads);
+        self.go_to(payloads.last().unwrap())
+    }
+
     /// Makes a block the head, with no safe or finalized block; returns its number and hash.
     pub(crate) fn go_to(&mut self, payload: &Payload) -> (u64, B256) {
         self.settle(payload, B256::ZERO, B256::ZERO)

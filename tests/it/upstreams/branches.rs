@@ -70,13 +70,24 @@ pub(crate) fn steps(
     name: &str,
     seed: u64,
     count: u64,
+    reorgs: (u64, u64),
+) -> (PathBuf, Vec<Vec<Payload>>) {
+    // A merge gets half of it, on any machine.
+    paced_steps(name, seed, count, reorgs, 12)
+}
+
+/// The same as [`steps`] with this block time.
+pub(crate) fn paced_steps(
+    name: &str,
+    seed: u64,
+    count: u64,
     (every, depth): (u64, u64),
+    seconds: u64,
 ) -> (PathBuf, Vec<Vec<Payload>>) {
     let config = DevConfig {
         seed,
         profile: Profile::Small,
-        // A merge gets half of it, on any machine.
-        block_time_seconds: 12,
+        block_time_seconds: seconds,
         reorg_every: Some(every),
         reorg_depth: depth,
     };

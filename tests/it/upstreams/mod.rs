@@ -37,7 +37,7 @@ mod wallet;
 
 pub(crate) use self::{
     anvil::{Anvil, FIRST_KEY},
-    branches::{Branches, of_files, steps},
+    branches::{Branches, of_files, paced_steps, steps},
     engine::{Engine, Forkchoice},
     genesis::Genesis,
     geth::Geth,

@@ -86,6 +86,17 @@ impl Client {
     }
 
     fn on_with(stream: TcpStream, path: &str, headers: &[&str]) -> Self {
+        Self::shake_hands(stream, path, headers).unwrap()
+    }
+
+    /// Opens a session on this connection; `None` if the connection ends before it is open.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn try_on(stream: TcpStream, path: &str) -> Option<Self> {
+        Self::shake_hands(stream, path, HEADERS).ok()
+    }
+
+    /// Panics if the session is refused.
+    fn shake_hands(stream: TcpStream, path: &str, headers: &[&str]) -> std::io::Result<Self> {
         let mut client = Self {
             stream: BufReader::new(stream),
             pending: Vec::new(),
@@ -94,7 +105,7 @@ impl Client {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            client.stream.read_exact(&mut byte).unwrap();
+            client.stream.read_exact(&mut byte)?;
             head.push(byte[0]);
         }
         let head = String::from_utf8(head).unwrap();
@@ -105,7 +116,7 @@ impl Client {
             head.to_lowercase().contains(&accept.to_lowercase()),
             "{head}"
         );
-        client
+        Ok(client)
     }
 
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
@@ -175,14 +186,21 @@ impl Client {
     /// The next message as JSON; answers pings.
     #[track_caller]
     pub(super) fn message(&mut self) -> Value {
+        self.message_or_end()
+            .unwrap_or_else(|other| panic!("not a message: {other:?}"))
+    }
+
+    /// The next message as JSON, or what comes instead; answers pings.
+    #[track_caller]
+    fn message_or_end(&mut self) -> Result<Value, Received> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // Pings do not extend the wait.
             assert!(Instant::now() < deadline, "no message arrived");
             match self.receive() {
-                Received::Frame(TEXT, payload) => return harness::json(&payload),
+                Received::Frame(TEXT, payload) => return Ok(harness::json(&payload)),
                 Received::Frame(PING, payload) => self.send(0x80 | PONG, &payload),
-                other => panic!("not a message: {other:?}"),
+                other => return Err(other),
             }
         }
     }
@@ -190,10 +208,23 @@ impl Client {
     /// The next answer; queues notifications that arrive before it.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> Value {
+        self.answer_or_end()
+            .unwrap_or_else(|other| panic!("not an answer: {other:?}"))
+    }
+
+    /// The next answer; `None` if the session ends before.
+    #[cfg(feature = "all-tests")]
+    #[track_caller]
+    pub(crate) fn try_answer(&mut self) -> Option<Value> {
+        self.answer_or_end().ok()
+    }
+
+    #[track_caller]
+    fn answer_or_end(&mut self) -> Result<Value, Received> {
         loop {
-            let message = self.message();
+            let message = self.message_or_end()?;
             if message.get("method").is_none() {
-                return message;
+                return Ok(message);
             }
             self.pending.push(message);
         }
@@ -211,13 +242,36 @@ impl Client {
     /// The `params` of the next notification.
     #[track_caller]
     pub(crate) fn notification(&mut self) -> Value {
+        self.next_notification()
+            .unwrap_or_else(|other| panic!("not a notification: {other:?}"))
+    }
+
+    /// The `params` of the next notification, or the code with which the session ends; `None` if it
+    /// is cut off.
+    #[cfg(feature = "all-tests")]
+    #[track_caller]
+    pub(crate) fn notification_or_end(&mut self) -> Result<Value, Option<u16>> {
+        self.next_notification().map_err(|other| match other {
+            Received::Frame(CLOSE, payload) => {
+                let code = payload
+                    .first_chunk()
+                    .map_or(1005, |code| u16::from_be_bytes(*code));
+                Some(code)
+            }
+            Received::End => None,
+            other => panic!("not a notification: {other:?}"),
+        })
+    }
+
+    #[track_caller]
+    fn next_notification(&mut self) -> Result<Value, Received> {
         let message = if self.pending.is_empty() {
-            self.message()
+            self.message_or_end()?
         } else {
             self.pending.remove(0)
         };
         assert_eq!(message["method"], "eth_subscription", "{message}");
-        message["params"].clone()
+        Ok(message["params"].clone())
     }
 
     /// Reads up to the close frame; returns its code and reason.
