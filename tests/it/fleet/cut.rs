@@ -16,17 +16,6 @@ use crate::{
     upstreams::{TlsFront, proxy::Fault},
 };
 
-/// The epochs of the entries in the store.
-fn epochs(stage: &Stage) -> String {
-    let script = "local epochs = {} \
-        for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do \
-          local epoch = string.match(entry[1], '^%d+') \
-          if epochs[#epochs] ~= epoch then table.insert(epochs, epoch) end \
-        end \
-        return table.concat(epochs, ' ')";
-    stage.redis.eval(script, &[&stage.key("entries")], &[])
-}
-
 /// A process answers about its head as geth does about the block with this hash, which may have
 /// been replaced since.
 fn check_stale(server: &Server, stage: &Stage, (number, hash): (u64, B256)) {
@@ -73,7 +62,7 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     wait_heads(&all, first);
     let check_one_epoch = |stage: &Stage, now: u64| {
         assert!(leads(&next) && !leads(&old), "an old leader leads again");
-        check("epochs", &epochs(stage), &now.to_string());
+        check("epochs", &stage.epochs(), &now.to_string());
         check("met", &all.map(epoch), &[now; 3]);
         let refused = "nearhead_fleet_entries_refused_total{reason=\"epoch\"}";
         check("refused", &replica.metric(refused), &0.0);

@@ -3,16 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use nearhead_chain::campaign;
-
 use super::{
     stage::{Stage, epoch, leader_of, leads, wait_heads},
     subscriber::Subscriber,
 };
 use crate::{
-    harness::wait_until,
+    harness::{check, wait_until},
     node::comparison::{Comparison, GETH},
 };
+
+/// For how long a leader is paused.
+const PAUSED: Duration = Duration::from_secs(30);
 
 /// How often nodes were asked for what only a process that follows them asks for.
 fn followed(proxy: &crate::upstreams::proxy::Proxy) -> usize {
@@ -66,23 +67,22 @@ fn another_process_leads_when_the_leader_is_gone() {
     moving.resume(others[0].address, &mut node);
     moving.read_to(head, &mut node);
 
-    // Paused for longer than the lease, and woken.
+    // Paused for long while it has a block to append, and woken when there is another one.
     let before = epoch(&replica);
+    let head = stage.go_to(134);
     leader.process.freeze();
     let since = Instant::now();
     let (next, none) = leader_of(others);
     assert!(none.is_empty());
-    let head = stage.go_to(134);
     wait_heads(&[&next, &replica], head);
     let now = epoch(&replica);
     assert!(now > before);
-    // For just longer than the lease, or for half a minute.
-    let paused = Duration::from_secs(campaign::rounds(0, 30));
-    wait_until("paused for long", || since.elapsed() >= paused);
-    leader.process.thaw();
-    wait_until("the old leader follows", || !leads(&leader));
+    wait_until("paused for long", || since.elapsed() >= PAUSED);
     let head = stage.go_to(135);
+    leader.process.thaw();
     wait_heads(&[&next, &replica, &leader], head);
+    wait_until("the old leader follows", || !leads(&leader));
+    check("epochs in the store", &stage.epochs(), &now.to_string());
     moving.resume(leader.address, &mut node);
     moving.read_to(head, &mut node);
     assert_eq!([epoch(&replica), epoch(&next), epoch(&leader)], [now; 3]);
@@ -90,6 +90,7 @@ fn another_process_leads_when_the_leader_is_gone() {
     assert_eq!(leader.metric(series), 1.0);
     let refused = "nearhead_fleet_entries_refused_total{reason=\"epoch\"}";
     assert_eq!(replica.metric(refused), 0.0, "an old epoch has written");
+    check("epochs in the store", &stage.epochs(), &now.to_string());
 
     // It ends, and gives the lease back: nobody waits for the lease's end.
     others = vec![leader];

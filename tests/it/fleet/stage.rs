@@ -79,6 +79,17 @@ impl Stage {
         (epoch.parse().unwrap(), sequence.parse().unwrap(), id)
     }
 
+    /// The epochs of the entries in the store.
+    pub(super) fn epochs(&self) -> String {
+        let script = "local epochs = {} \
+            for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do \
+              local epoch = string.match(entry[1], '^%d+') \
+              if epochs[#epochs] ~= epoch then table.insert(epochs, epoch) end \
+            end \
+            return table.concat(epochs, ' ')";
+        self.redis.eval(script, &[&self.key("entries")], &[])
+    }
+
     /// A proxy to geth, which counts calls.
     pub(super) fn proxy(&self) -> Proxy {
         Proxy::to(&[self.geth.address()])
