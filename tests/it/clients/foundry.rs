@@ -5,7 +5,7 @@ use std::process::Command;
 use alloy_primitives::U256;
 use serde_json::{Value, json};
 
-use super::{answers::CONTRACT, ws};
+use super::{answers::CONTRACT, urls};
 use crate::{
     harness::{KEY, Process, Server, check, installed, scratch, wait_until},
     upstreams::Anvil,
@@ -42,10 +42,7 @@ fn cast_calls_contracts() {
     let block = plain.result("eth_getBlockByNumber", &json!(["0x30", false]));
     let list = plain.result("eth_createAccessList", &json!([call, "latest"]));
     let data = ["--from", CALLER, "--data", "0xff01"];
-    for url in [
-        format!("http://{}/v3/{KEY}", server.address),
-        ws(server.address),
-    ] {
+    for url in urls(server.address) {
         let cast = |words: &[&str]| cast(&url, words);
         let called = cast(&[&["call", CONTRACT][..], &data].concat());
         check("call", &&*called, &"0xffee");

@@ -1,7 +1,7 @@
 //! Processes are replaced one by one, and killed at random, while clients read and subscribe through
 //! a proxy.
 
-use std::{net::SocketAddr, thread};
+use std::{net::SocketAddr, thread, time::Duration};
 
 use nearhead_chain::campaign;
 
@@ -17,6 +17,9 @@ use crate::{
     node::comparison::{Comparison, GETH},
     rng::Rng,
 };
+
+/// The time from one step of the chain to the next.
+const STEP_TIME: Duration = Duration::from_millis(150);
 
 /// What all processes have.
 const OPTIONS: [[&str; 2]; 2] = [
@@ -93,7 +96,7 @@ fn clients_go_on_while_processes_are_replaced_and_killed() {
     let driver = Driver::of(&mut chain, &mut stage.geth);
     let redis = &mut stage.redis;
     thread::scope(|scope| {
-        scope.spawn(|| driver.run());
+        scope.spawn(|| driver.run(STEP_TIME));
         // The leader too, whichever it is.
         let before = readers.answered();
         for _ in 0..processes.running.len() {

@@ -8,6 +8,7 @@
 //! | `shared_state` | state that one process asks of a node is there for all |
 //! | `cut` | a leader that is cut from the store, and from its node |
 //! | `load` | processes that are replaced and killed while clients read and subscribe |
+//! | `libraries` | the client libraries, while a leader is killed and a process is replaced |
 //! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `presence` | which processes there are, whatever others write |
@@ -26,6 +27,7 @@ mod cut;
 mod doctor;
 mod following;
 mod leading;
+mod libraries;
 mod link;
 mod load;
 mod moving_chain;

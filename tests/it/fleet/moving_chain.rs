@@ -18,9 +18,6 @@ use crate::{
     upstreams::{Payload, paced_steps},
 };
 
-/// The time from one step to the next.
-const STEP_TIME: Duration = Duration::from_millis(150);
-
 /// The blocks of a chain, of which each step makes some the head.
 pub(super) struct MovingChain {
     pub(super) genesis: PathBuf,
@@ -88,8 +85,8 @@ impl<'a> Driver<'a> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes steps until it is stopped, or one is left.
-    pub(super) fn run(&self) {
+    /// Takes a step after each of these times, until it is stopped or one is left.
+    pub(super) fn run(&self, step_time: Duration) {
         while !self.is_stopped.load(Ordering::Relaxed) {
             let mut driven = self.lock();
             let (chain, geth) = &mut *driven;
@@ -98,7 +95,7 @@ impl<'a> Driver<'a> {
             }
             chain.take(1, geth);
             drop(driven);
-            thread::park_timeout(STEP_TIME);
+            thread::park_timeout(step_time);
         }
     }
 

@@ -25,7 +25,8 @@ impl RoundRobin {
     }
 
     /// A request goes to the next process if the one before takes no connection, or ends it before
-    /// it has answered anything: as `deploy/haproxy.cfg` has it.
+    /// its answer is complete. `deploy/haproxy.cfg` does so unless an answer has begun; clients that
+    /// do not try again by themselves need the rest.
     #[cfg(feature = "all-tests")]
     pub(crate) fn redispatching(processes: &[SocketAddr]) -> Self {
         Self::start(processes, TRIES_MAX)
@@ -110,18 +111,39 @@ impl Request {
         Ok(Some(Self { bytes, upgrades }))
     }
 
-    /// Sends it to a process; returns the connection and the beginning of the answer.
-    fn send(&self, process: SocketAddr) -> io::Result<(TcpStream, Vec<u8>)> {
+    /// Sends it to a process; returns the connection and the beginning of the answer, or all of it.
+    fn send(&self, process: SocketAddr, whole: bool) -> io::Result<(TcpStream, Vec<u8>)> {
         let mut server = TcpStream::connect(process)?;
         server.set_nodelay(true)?;
         server.write_all(&self.bytes)?;
-        let mut begin = vec![0; 16 << 10];
-        let count = server.read(&mut begin)?;
-        if count == 0 {
+        let mut answer = Vec::new();
+        if whole && !self.upgrades {
+            server.read_to_end(&mut answer)?;
+        } else {
+            answer.resize(16 << 10, 0);
+            let count = server.read(&mut answer)?;
+            answer.truncate(count);
+        }
+        if answer.is_empty() || whole && !self.upgrades && !is_complete(&answer) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        begin.truncate(count);
-        Ok((server, begin))
+        Ok((server, answer))
+    }
+}
+
+/// Whether an answer has the length that it states.
+fn is_complete(answer: &[u8]) -> bool {
+    let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+        return false;
+    };
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    let head = String::from_utf8_lossy(head).to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    match length {
+        Some(length) => length.trim().parse() == Ok(body.len()),
+        None => body.ends_with(b"0\r\n\r\n"),
     }
 }
 
@@ -133,12 +155,13 @@ fn relay(client: TcpStream, processes: &Processes, tries: usize) -> io::Result<(
     let Some(request) = Request::read(&mut from_client)? else {
         return Ok(());
     };
-    let mut answer = request.send(next(processes)?);
+    let is_whole = tries > 1;
+    let mut answer = request.send(next(processes)?, is_whole);
     for _ in 1..tries {
         if answer.is_ok() {
             break;
         }
-        answer = request.send(next(processes)?);
+        answer = request.send(next(processes)?, is_whole);
     }
     let (mut server, begin) = answer?;
     if request.upgrades {

@@ -1,8 +1,10 @@
 //! Clients that say which block they have seen: `X-Nearhead-Block`, `X-Nearhead-Min-Block` and
 //! `minBlock`.
 
+#[cfg(feature = "all-tests")]
+pub(crate) mod examples;
 mod places;
-mod round_robin;
+pub(crate) mod round_robin;
 
 use std::time::{Duration, Instant};
 

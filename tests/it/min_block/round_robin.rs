@@ -45,7 +45,7 @@ impl Fleet {
 }
 
 /// How often a number is below the one before.
-fn went_back(numbers: &[u64]) -> usize {
+pub(crate) fn went_back(numbers: &[u64]) -> usize {
     numbers.windows(2).filter(|pair| pair[1] < pair[0]).count()
 }
 
@@ -77,57 +77,24 @@ fn a_client_that_passes_on_what_it_saw_never_goes_back() {
     assert!(fleet.waited() >= 1.0, "nothing waited: {numbers:?}");
 }
 
-/// The examples of docs/min-block.md, as they are printed.
+/// The examples of docs/min-block.md do not go back, and those that are changed to pass on nothing
+/// do.
 #[cfg(feature = "all-tests")]
 #[test]
 fn the_examples_of_the_documentation_never_go_back() {
-    use std::{fs, os::unix::fs::symlink, process::Command};
+    use super::examples::Example;
 
-    use crate::{
-        clients::{alloy_client, steps, wait_for_end},
-        harness::{Process, installed, scratch},
-    };
-
-    installed("tests/clients/node_modules/.installed");
-    let folder = scratch("min-block");
-    // An example finds its libraries as it would in a project of its own.
-    let libraries = installed("tests/clients/node_modules");
-    symlink(libraries, folder.join("node_modules")).unwrap();
-    let page = fs::read_to_string(installed("docs/min-block.md")).unwrap();
-    let examples: Vec<_> = page.split("```js\n").skip(1).collect();
-    check("examples", &examples.len(), &2);
     let fleet = Fleet::start();
     let url = format!("http://{}/v3/{KEY}", fleet.proxy);
-    for (example, library) in examples.iter().zip(["ethers", "viem"]) {
-        let (code, _) = example.split_once("```").unwrap();
-        assert!(code.contains(&format!("from '{library}'")), "{code}");
+    for example in Example::all("min-block") {
         let waited = fleet.waited();
-        let run = |code: &str| {
-            let file = folder.join("example.mjs");
-            fs::write(&file, code).unwrap();
-            let process = Process::start(Command::new("node").arg(&file).arg(&url));
-            let (status, text) = process.wait();
-            assert!(status.success(), "{library}: {text}");
-            let numbers = text.lines().map(|line| line.parse().unwrap());
-            numbers.collect::<Vec<u64>>()
-        };
-        let numbers = run(code);
-        check(library, &numbers.len(), &8);
-        check(library, &went_back(&numbers), &0);
-        assert!(fleet.waited() > waited, "{library}: {numbers:?}");
-        // The same client goes back if it passes on nothing.
-        let plain = run(&code.replace("if (seen !== '')", "if (false)"));
-        assert!(went_back(&plain) > 0, "{library}: {plain:?}");
+        let numbers = example.run(&url);
+        check(example.library, &went_back(&numbers), &0);
+        let has_waited = fleet.waited() > waited;
+        assert!(has_waited, "{}: {numbers:?}", example.library);
+        if let Some(plain) = example.without_min_block() {
+            let numbers = plain.run(&url);
+            assert!(went_back(&numbers) > 0, "{}: {numbers:?}", plain.library);
+        }
     }
-    let source = fs::read_to_string(installed("tests/clients/alloy/seen.rs")).unwrap();
-    let printed = page.contains(&format!("```rust\n{source}```\n"));
-    assert!(printed, "the example for alloy is not its source");
-    let waited = fleet.waited();
-    let client = Process::start(alloy_client().args(["reads", &url]));
-    let (_, text) = wait_for_end(client);
-    let reads = steps(&text).filter(|step| step["step"] == "read");
-    let numbers: Vec<_> = reads.map(|read| read["value"].as_u64().unwrap()).collect();
-    check("alloy", &numbers.len(), &8);
-    check("alloy", &went_back(&numbers), &0);
-    assert!(fleet.waited() > waited, "alloy: {numbers:?}");
 }

@@ -1,0 +1,182 @@
+//! Clients of five libraries go through a proxy before a fleet, while the leader is killed and
+//! another process is replaced.
+
+use std::{
+    net::SocketAddr,
+    ops::RangeInclusive,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use alloy_primitives::{address, hex};
+use nearhead_chain::dev::STORE_CONTRACT;
+use serde_json::json;
+
+use super::{
+    moving_chain::{Driver, MovingChain},
+    stage::{Stage, leader_of, leads, wait_heads},
+};
+use crate::{
+    clients::{
+        self, CLIENTS, Call, Caller, Follower, NamedClient, REORG_DEPTH, REORG_EVERY, calls_about,
+    },
+    harness::{Connection, RoundRobin, Server, check, serving, wait_until},
+    min_block::{examples::Example, round_robin::went_back},
+    node::comparison::{Comparison, GETH},
+};
+
+/// The time from one step of the chain to the next: blocks about which calls are made stay in the
+/// window until a slow machine has made them.
+const STEP_TIME: Duration = Duration::from_millis(400);
+
+/// Blocks about which calls are made. None of them is replaced.
+const CALLED: u64 = 16;
+
+/// The client that does not connect again after a close frame with 1001, but does after a session
+/// that was cut off.
+const ENDS_AT_1001: &str = "web3js";
+
+/// The client that takes longest to make its calls.
+const SLOWEST: &str = "web3py";
+
+/// Another leader may take the time of the lease, and some more on a machine that is busy.
+const MIN_BLOCK_WAIT: [&str; 2] = ["--min-block-wait", "10s"];
+
+/// Ends the threads of a test when this is dropped, also where it fails.
+struct Ending<'a, 'd>(&'a Driver<'d>, &'a AtomicBool);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.1.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A client by its name, and the others.
+fn with_first(name: &str) -> (&NamedClient, impl Iterator<Item = &NamedClient>) {
+    let first = CLIENTS.iter().find(|client| client.0 == name).unwrap();
+    let others = CLIENTS.iter().filter(|client| client.0 != first.0);
+    (first, others)
+}
+
+/// Calls about these blocks, of which the process says what its node says.
+fn calls(server: &Server, node: SocketAddr, blocks: RangeInclusive<u64>) -> Vec<Call> {
+    let mut comparison = Comparison::between(server, node);
+    comparison.blocks(blocks.clone());
+    comparison.finish(GETH);
+    let slots = [0, 1, 2].map(|slot| format!("{slot:#066x}"));
+    // A transfer to nobody.
+    let token = address!("de00000000000000000000000000000000010000");
+    let call = json!({"to": token, "input": hex::encode_prefixed(hex!("a9059cbb"))});
+    calls_about(
+        &mut server.connect(),
+        blocks,
+        (STORE_CONTRACT, &slots),
+        &call,
+    )
+}
+
+/// Every answer is right, no notification is missing and no library reads an older head than it has
+/// seen. Only what a process leaves without a whole answer is sent to another one.
+#[test]
+fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
+    let reorgs = [REORG_EVERY, REORG_DEPTH];
+    let mut chain = MovingChain::make("fleet-libraries-chain", 67, 260, reorgs);
+    let mut stage = Stage::at_genesis("fleet-libraries", chain.genesis.clone());
+    let first = chain.take(40, &mut stage.geth);
+    let node = stage.geth.address();
+    let url = stage.redis.url();
+    let further = [&["--fleet", &url][..], &MIN_BLOCK_WAIT].concat();
+    let arguments = stage.arguments(Some(node), &further);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let join = || Server::of(&mut serving(&arguments));
+    let (leader, others) = leader_of((0..3).map(|_| join()).collect());
+    let [replaced, staying] = others.try_into().ok().unwrap();
+    wait_heads(&[&leader, &replaced, &staying], first);
+
+    let examples = Example::all("fleet-libraries-examples");
+
+    let proxy = RoundRobin::redispatching(&[leader.address]);
+    let urls = clients::urls(proxy.address);
+    let [http, ws] = urls.each_ref().map(String::as_str);
+    let driver = Driver::of(&mut chain, &mut stage.geth);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ending = Ending(&driver, &is_over);
+        scope.spawn(|| driver.run(STEP_TIME));
+        let (of_killed, others) = with_first(ENDS_AT_1001);
+        let start = |(_, command): &NamedClient| Follower::start(command(), ws);
+        let mut followers = vec![start(of_killed)];
+        followers[0].wait_head();
+        proxy.add(replaced.address);
+        followers.extend(others.map(start));
+        for follower in &mut followers {
+            follower.see_reorg(|| Connection::open(node, "/"));
+        }
+
+        let next = join();
+        proxy.add(staying.address);
+        proxy.add(next.address);
+        let head = {
+            let pause = driver.pause();
+            wait_heads(&[&leader, &replaced, &staying, &next], pause.head);
+            pause.head.0
+        };
+        let calls = calls(&leader, node, head - CALLED..=head - REORG_DEPTH - 1);
+        // What a session has not answered when it ends has to be asked for again, which libraries
+        // leave to their users: sessions for calls are at processes that stay.
+        let calm = RoundRobin::of(&[staying.address, next.address]);
+        let [_, calm] = clients::urls(calm.address);
+        let start = |(name, command): &NamedClient| {
+            Caller::start(&format!("fleet-{name}"), command(), &calls, [http, &calm])
+        };
+        let (slowest, others) = with_first(SLOWEST);
+        let mut callers = vec![start(slowest)];
+        callers[0].wait_answer();
+        callers.extend(others.map(start));
+        callers.iter().for_each(Caller::wait_answer);
+        let reading = scope.spawn(|| {
+            let mut runs = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for example in &examples {
+                    let numbers = example.run(http);
+                    check(example.library, &went_back(&numbers), &0);
+                }
+                runs += 1;
+            }
+            runs
+        });
+        proxy.remove(replaced.address);
+        replaced.process.terminate();
+        // What clients have seen last is known to others.
+        let pause = driver.pause();
+        wait_heads(&[&leader, &staying, &next], pause.head);
+        let in_progress = callers
+            .iter()
+            .filter(|caller| caller.is_over_http())
+            .count();
+        assert!(in_progress > 0, "the calls are over");
+        let killed = leader.address;
+        drop(leader);
+        drop(pause);
+        wait_until("another one leads", || leads(&staying) || leads(&next));
+        is_over.store(true, Ordering::Relaxed);
+        proxy.remove(killed);
+        replaced.process.check_end(0);
+
+        for caller in callers {
+            caller.end();
+        }
+        for mut follower in followers {
+            follower.see_next_reorg();
+            follower.end();
+        }
+        let runs = reading.join().unwrap();
+        driver.stop();
+        println!("{in_progress} clients made calls at the kill; examples ran {runs} times");
+        assert!(runs > 0, "no example has run");
+        let head = driver.pause().head;
+        wait_heads(&[&staying, &next], head);
+    });
+}
