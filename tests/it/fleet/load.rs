@@ -1,5 +1,5 @@
-//! Processes are replaced one by one, and killed at random, while clients read and subscribe through
-//! a proxy.
+//! Processes are replaced one by one, and killed at random, while clients read and subscribe
+//! through a proxy.
 
 use std::{net::SocketAddr, thread, time::Duration};
 
@@ -71,8 +71,8 @@ impl Processes<'_> {
 }
 
 /// No request fails while all processes are replaced; none is answered wrong, or with an older head
-/// than the client has seen, whatever process is killed, and if the store is. Subscriptions go on at
-/// another process, and give each block and log once, in order, through reorgs.
+/// than the client has seen, whatever process is killed, and if the store is. Subscriptions go on
+/// at another process, and give each block and log once, in order, through reorgs.
 #[test]
 fn clients_go_on_while_processes_are_replaced_and_killed() {
     let kills = campaign::rounds(10, 20);

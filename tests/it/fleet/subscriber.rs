@@ -16,8 +16,8 @@ const NOT_HELD: i64 = 4444;
 /// That of an answer that it has not come as far as the client.
 const NOT_REACHED: i64 = -32002;
 
-/// A client of `newHeads` and `logs`, which holds what it was notified of: blocks and logs that were
-/// removed are taken off. It panics at a gap, and at what comes twice.
+/// A client of `newHeads` and `logs`, which holds what it was notified of: blocks and logs that
+/// were removed are taken off. It panics at a gap, and at what comes twice.
 pub(super) struct Subscriber {
     session: Client,
     ids: [Value; 2],

@@ -8,11 +8,13 @@ use std::{
 };
 
 /// How many processes get a request that the one before has left without an answer.
+#[cfg(feature = "all-tests")]
 const TRIES_MAX: usize = 4;
 
 /// A proxy before several processes, until the test process ends.
 pub(crate) struct RoundRobin {
     pub(crate) address: SocketAddr,
+    #[cfg(feature = "all-tests")]
     processes: Processes,
 }
 
@@ -25,8 +27,8 @@ impl RoundRobin {
     }
 
     /// A request goes to the next process if the one before takes no connection, or ends it before
-    /// its answer is complete. `deploy/haproxy.cfg` does so unless an answer has begun; clients that
-    /// do not try again by themselves need the rest.
+    /// its answer is complete. `deploy/haproxy.cfg` does so unless an answer has begun; clients
+    /// that do not try again by themselves need the rest.
     #[cfg(feature = "all-tests")]
     pub(crate) fn redispatching(processes: &[SocketAddr]) -> Self {
         Self::start(processes, TRIES_MAX)
@@ -44,7 +46,11 @@ impl RoundRobin {
                 thread::spawn(move || relay(client, &processes, tries));
             }
         });
-        Self { address, processes }
+        Self {
+            address,
+            #[cfg(feature = "all-tests")]
+            processes,
+        }
     }
 
     /// Gives requests to this process too.
