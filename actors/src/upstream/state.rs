@@ -67,7 +67,7 @@ use crate::{
 };
 use access_lists::AccessLists;
 use recent_keys::RecentKeys;
-use single_flight::{SingleFlight, Waiter, Wanted, WantedAccount};
+use single_flight::{Asks, SingleFlight, Waiter, Wanted, WantedAccount};
 use turns::Turns;
 
 /// Accounts of one read that are fetched concurrently. The bound lets other reads have their turn
@@ -86,13 +86,6 @@ pub enum StateFollow {
     Witness,
     /// Not at all: after a block, what is read is fetched again.
     Off,
-}
-
-/// Who needs what is fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
-    Client,
-    OtherProcess,
 }
 
 /// The source of missing state. Clones share it.
@@ -316,7 +309,7 @@ impl StateSource {
     }
 
     fn join_for(&self, asks: Asks, block: &BlockRef, wanted: Wanted) -> Waiter {
-        self.shared.single_flight.join(wanted, |wanted, end| {
+        self.shared.single_flight.join(asks, wanted, |wanted, end| {
             let (shared, block) = (Arc::clone(&self.shared), block.clone());
             let fetch = async move {
                 let fetch = pin!(shared.fetch(asks, &block, &wanted));

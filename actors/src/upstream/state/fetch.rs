@@ -11,9 +11,9 @@ use nearhead_chain::{
 use tokio::task::JoinError;
 
 use super::{
-    Asks, BlockRef, Got, Shared,
+    BlockRef, Got, Shared,
     counts::CallEnd,
-    single_flight::{ListRef, Subject, Wanted, WantedAccount},
+    single_flight::{Asks, ListRef, Subject, Wanted, WantedAccount},
 };
 use crate::{
     messages::{QueryError, Reply},

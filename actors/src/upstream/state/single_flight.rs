@@ -31,7 +31,16 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What one fetch gets; fetches of equal values are shared.
+/// Who needs what is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asks {
+    /// A read of this process, which first looks whether another process has it.
+    Client,
+    /// Another process, which has found that none has it.
+    OtherProcess,
+}
+
+/// What one fetch gets; fetches of equal values for the same are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
     /// A part of the state.
@@ -123,7 +132,9 @@ pub(super) struct SingleFlight {
 
 #[derive(Debug, Default)]
 struct InProgress {
-    flights: HashMap<Wanted, Flight>,
+    /// A fetch for this process may wait for another one, which may wait for this one's nodes: it
+    /// must not wait for itself.
+    flights: HashMap<(Asks, Wanted), Flight>,
     begun: u64,
 }
 
@@ -141,7 +152,7 @@ struct Flight {
 #[derive(Debug)]
 pub(super) struct Waiter {
     flights: SingleFlight,
-    wanted: Wanted,
+    key: (Asks, Wanted),
     number: u64,
     end: watch::Receiver<End>,
 }
@@ -151,16 +162,18 @@ impl SingleFlight {
     /// result.
     pub(super) fn join(
         &self,
+        asks: Asks,
         wanted: Wanted,
         begin: impl FnOnce(Wanted, watch::Sender<End>) -> JoinHandle<()>,
     ) -> Waiter {
+        let key = (asks, wanted);
         let mut in_progress = self.in_progress.lock();
-        if let Some(flight) = in_progress.flights.get_mut(&wanted)
+        if let Some(flight) = in_progress.flights.get_mut(&key)
             && flight.is_in_progress()
         {
             flight.waiting += 1;
             let (number, end) = (flight.number, flight.end.clone());
-            return self.waiter(wanted, number, end);
+            return self.waiter(key, number, end);
         }
         in_progress.begun += 1;
         let number = in_progress.begun;
@@ -169,10 +182,10 @@ impl SingleFlight {
             number,
             waiting: 1,
             end: end.clone(),
-            task: begin(wanted.clone(), sender).abort_handle(),
+            task: begin(key.1.clone(), sender).abort_handle(),
         };
-        in_progress.flights.insert(wanted.clone(), flight);
-        self.waiter(wanted, number, end)
+        in_progress.flights.insert(key.clone(), flight);
+        self.waiter(key, number, end)
     }
 
     /// The number of fetches in progress.
@@ -192,10 +205,10 @@ impl SingleFlight {
             .sum()
     }
 
-    fn waiter(&self, wanted: Wanted, number: u64, end: watch::Receiver<End>) -> Waiter {
+    fn waiter(&self, key: (Asks, Wanted), number: u64, end: watch::Receiver<End>) -> Waiter {
         Waiter {
             flights: self.clone(),
-            wanted,
+            key,
             number,
             end,
         }
@@ -223,7 +236,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut in_progress = self.flights.in_progress.lock();
-        let Some(flight) = in_progress.flights.get_mut(&self.wanted) else {
+        let Some(flight) = in_progress.flights.get_mut(&self.key) else {
             return;
         };
         if flight.number != self.number {
@@ -232,7 +245,7 @@ impl Drop for Waiter {
         flight.waiting -= 1;
         if flight.waiting == 0 {
             flight.task.abort();
-            in_progress.flights.remove(&self.wanted);
+            in_progress.flights.remove(&self.key);
         }
     }
 }
