@@ -96,6 +96,7 @@ const fn change_of(fault: &StoreFault) -> &'static str {
         StoreFault::Options(_) => "correct the options",
         StoreFault::Unreachable(_)
         | StoreFault::TimedOut(_)
+        | StoreFault::NotAsked(_)
         | StoreFault::Busy(_)
         | StoreFault::Refused(_)
         | StoreFault::UnknownScript

@@ -28,7 +28,7 @@ use nearhead_fleet::{
 use parking_lot::Mutex;
 use tokio::{sync, task, time};
 
-use super::store::{FleetStore, StoreError};
+use super::store::{FleetStore, StoreError, StoreFault};
 use crate::{
     saved::WantedState,
     upstream::{BlockRef, Got, SharedState},
@@ -221,7 +221,10 @@ impl StateShare {
             Ok(value) => Some(value),
             Err(error) => {
                 tracing::debug!(%error, "state is not shared for a while");
-                *self.away_until.lock() = Some(Instant::now() + AWAY);
+                // Other calls of this process say nothing of the store.
+                if !matches!(error.fault(), StoreFault::NotAsked(_)) {
+                    *self.away_until.lock() = Some(Instant::now() + AWAY);
+                }
                 None
             }
         }

@@ -139,7 +139,9 @@ fn a_server_that_hangs_or_dies_keeps_nobody_waiting() {
                 elapsed < limit + SLACK,
                 "{name} took {elapsed:?} of {limit:?}"
             );
-            check(name, &fault(answer), &"timeout");
+            // Those that have no connection of their own wait for one that hangs.
+            let fault = fault(answer);
+            assert!(["timeout", "not_asked"].contains(&fault), "{name}: {fault}");
         }
     });
     redis.process().thaw();

@@ -29,6 +29,9 @@ pub enum StoreFault {
     /// It did not answer in time: it hangs, or the network does.
     #[error("did not answer within {0:?}")]
     TimedOut(Duration),
+    /// Other calls of this process had the connection: it was not asked.
+    #[error("was not asked within {0:?}, because other calls went before")]
+    NotAsked(Duration),
     /// It accepts neither this user nor this password, or the user may not do what a fleet needs.
     #[error("does not allow this: {0}")]
     Denied(Box<str>),
@@ -91,6 +94,7 @@ impl StoreFault {
             Self::Options(_) => "options",
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut(_) => "timeout",
+            Self::NotAsked(_) => "not_asked",
             Self::Denied(_) => "denied",
             Self::NotMaster(_) | Self::NoMaster(_) => "no_master",
             Self::Busy(_) => "busy",

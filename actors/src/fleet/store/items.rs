@@ -76,7 +76,7 @@ impl FleetStore {
         let mut command = redis::cmd("BRPOP");
         command.arg(&self.0.keys.wants).arg(wait.as_secs_f64());
         let bytes_max = WANT_BYTES_MAX + REPLY_BYTES_MAX;
-        let asked = self.0.wants.ask(&command, bytes_max, wait + CALL_TIME_MAX);
+        let asked = self.0.wants.ask(command, bytes_max, wait + CALL_TIME_MAX);
         let (server, answer) = asked.await?;
         let want = reply::popped(answer);
         want.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
@@ -92,7 +92,7 @@ impl FleetStore {
         command.arg(format!("{}:{digest:x}", self.0.keys.turns));
         command.arg(&self.0.owner);
         command.arg("NX").arg("PX").arg(millis(TURN));
-        let asked = self.0.items.ask(&command, REPLY_BYTES_MAX, CALL_TIME_MAX);
+        let asked = self.0.items.ask(command, REPLY_BYTES_MAX, CALL_TIME_MAX);
         let (_, answer) = asked.await?;
         Ok(answer != Value::Nil)
     }

@@ -34,6 +34,11 @@ mod reply;
 mod script;
 mod url;
 
+#[cfg(test)]
+pub(super) mod fake_server;
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use alloy_primitives::Bytes;
@@ -229,11 +234,11 @@ impl FleetStore {
         command.arg("STREAMS").arg(&keys.entries);
         command.arg(after.to_string());
         let limit = wait + READ_TIME_MAX;
-        match reads.ask(&command, READ_BYTES_MAX, limit).await {
+        match reads.ask(command, READ_BYTES_MAX, limit).await {
             // Nothing came: perhaps because this is no longer the master.
             Ok((server, Value::Nil)) => {
                 let role = redis::cmd("ROLE");
-                let (_, role) = reads.ask(&role, REPLY_BYTES_MAX, CALL_TIME_MAX).await?;
+                let (_, role) = reads.ask(role, REPLY_BYTES_MAX, CALL_TIME_MAX).await?;
                 match reply::is_master(&role) {
                     true => Ok(Vec::new()),
                     false => Err(reads.is_no_master(server)),
@@ -283,7 +288,7 @@ impl FleetStore {
     pub async fn checks(&self) -> Result<StoreChecks, StoreError> {
         let info = redis::cmd("INFO");
         let (server, info) = (self.0.control)
-            .ask(&info, REPLY_BYTES_MAX, CALL_TIME_MAX)
+            .ask(info, REPLY_BYTES_MAX, CALL_TIME_MAX)
             .await?;
         let info = reply::text(info)
             .map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))?;

@@ -107,9 +107,9 @@ pub(super) async fn ask(
     bytes_max: usize,
     limit: Duration,
 ) -> Result<(Arc<str>, Value), StoreError> {
-    match line.ask(&call.command(true), bytes_max, limit).await {
+    match line.ask(call.command(true), bytes_max, limit).await {
         Err(error) if *error.fault() == StoreFault::UnknownScript => {
-            line.ask(&call.command(false), bytes_max, limit).await
+            line.ask(call.command(false), bytes_max, limit).await
         }
         answer => answer,
     }

@@ -1,0 +1,3 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod line;
