@@ -25,6 +25,7 @@ use super::{
     bounded::{Allowance, Bounded},
     error::printable,
     reply,
+    resolver::Resolver,
 };
 
 /// A connection to one server, for one call at a time.
@@ -70,6 +71,7 @@ pub(super) struct Connector {
     urls: Vec<StoreUrl>,
     sentinel: Option<String>,
     tls: Option<TlsConnector>,
+    resolver: Resolver,
     /// Which URL is tried first: not one that has failed.
     first: AtomicUsize,
     /// Grows when a server is found to be no master: connections of before are given up.
@@ -82,6 +84,10 @@ impl Connector {
     /// # Errors
     /// An option cannot be used.
     pub(super) fn new(options: &StoreOptions) -> Result<Self, OptionsError> {
+        Self::with(options, Resolver::default())
+    }
+
+    pub(super) fn with(options: &StoreOptions, resolver: Resolver) -> Result<Self, OptionsError> {
         options.check()?;
         let is_tls = options.urls.iter().any(|url| url.is_tls);
         let tls = is_tls.then(tls).transpose();
@@ -89,6 +95,7 @@ impl Connector {
             urls: options.urls.clone(),
             sentinel: options.sentinel.clone(),
             tls: tls.map_err(OptionsError::Tls)?.map(TlsConnector::from),
+            resolver,
             first: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
         })
@@ -188,8 +195,10 @@ impl Connector {
         server: &Arc<str>,
     ) -> Result<Connection, StoreFault> {
         let unreachable = |error: io::Error| StoreFault::Unreachable(printable(&error.to_string()));
-        let socket = TcpStream::connect((url.host.as_str(), url.port));
-        let socket = socket.await.map_err(unreachable)?;
+        let addresses = self.resolver.addresses(&url.host, url.port).await;
+        let addresses = addresses.map_err(unreachable)?;
+        let socket = TcpStream::connect(&*addresses).await;
+        let socket = socket.map_err(unreachable)?;
         // A command is written at once, and waited for.
         socket.set_nodelay(true).map_err(unreachable)?;
         match &self.tls {

@@ -11,6 +11,7 @@
 //! | `error` | what can fail, and whether the connection can go on |
 //! | `bounded` | a socket that reads no more than was asked for |
 //! | `connect` | sockets, TLS, log-in, and the search for the master |
+//! | `resolver` | names of servers, looked up on a thread of their own |
 //! | `line` | one connection, which is opened when it is needed |
 //! | `script` | calls of scripts |
 //! | `reply` | what is read out of replies |
@@ -31,6 +32,7 @@ mod presence;
 mod quotas;
 mod records;
 mod reply;
+mod resolver;
 mod script;
 mod url;
 

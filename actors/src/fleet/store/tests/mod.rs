@@ -1,3 +1,4 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod line;
+mod resolver;
