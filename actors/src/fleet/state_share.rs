@@ -253,11 +253,11 @@ impl SharedState for StateShare {
         let give = async move {
             // What is gained meanwhile is given at once by who waits here.
             let _turn = self.giving.lock().await;
-            let gained = store.take_gained();
             if self.is_away() {
+                // It is given once the store is back.
                 return;
             }
-            let gained = gained.into_iter();
+            let gained = store.take_gained().into_iter();
             let items = gained.filter_map(|hash| Some((hash, store.content(&hash)?)));
             let items = items.filter(|(_, item)| item.len() <= ITEM_BYTES_MAX);
             let put = self.put(items).await;
