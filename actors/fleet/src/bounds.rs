@@ -123,6 +123,14 @@ pub const WANT_KEYS_MAX: usize = 256;
 /// Wants that wait in the store. The oldest are dropped: who has one repeats it.
 pub const WANTS_MAX: u64 = 1024;
 
+/// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
+/// Nobody waits longer for a want either.
+pub const STATE_WAIT_MAX: Duration = Duration::from_millis(2_500);
+
+/// Looks at the tries of what is wanted, each with a reply of items. The path to a slot of any real
+/// account has some 20 nodes; what is looked for longer is evicted as it comes.
+pub const LOAD_ROUNDS_MAX: usize = 256;
+
 /// Time for which one process alone asks a node for some state.
 pub const TURN: Duration = Duration::from_secs(1);
 

@@ -21,7 +21,7 @@ use alloy_primitives::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nearhead_chain::trie::NodeStore;
 use nearhead_fleet::{
-    bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE},
+    bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE, LOAD_ROUNDS_MAX, STATE_WAIT_MAX},
     fleet_key::FleetKey,
     want::{Want, WantedItems},
 };
@@ -33,9 +33,6 @@ use crate::{
     saved::WantedState,
     upstream::{BlockRef, Got, SharedState},
 };
-
-/// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
-const WAIT_MAX: Duration = Duration::from_millis(2_500);
 
 /// First pause between two looks at what others have put; it doubles until [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -109,7 +106,7 @@ impl StateShare {
         wanted: &Arc<[WantedState]>,
     ) -> Result<bool, StoreError> {
         let mut found: B256Map<Bytes> = HashMap::default();
-        loop {
+        for _ in 0..LOAD_ROUNDS_MAX {
             let (state, wanted) = (Arc::clone(&block.state), Arc::clone(wanted));
             let counts = Arc::clone(&self.counts);
             let was_asked = !found.is_empty();
@@ -158,11 +155,12 @@ impl StateShare {
                 return Ok(false);
             }
         }
+        Ok(false)
     }
 
-    /// Gets what is wanted from others, or finds out that it is this process' turn.
+    /// Gets what is wanted from others, or finds out that it is this process' turn. The caller
+    /// limits the time.
     async fn get(&self, block: &BlockRef, wanted: Arc<[WantedState]>) -> Result<Got, StoreError> {
-        let until = Instant::now() + WAIT_MAX;
         let mut pause = PAUSE_MIN;
         let turn = turn_of(block, &wanted);
         while !self.load(block, &wanted).await? {
@@ -170,9 +168,6 @@ impl StateShare {
                 true if self.has_nodes => return Ok(Got::AskNodes),
                 true => self.want(block, &wanted).await?,
                 false => {}
-            }
-            if Instant::now() > until {
-                return Ok(self.without_others());
             }
             time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -242,9 +237,11 @@ impl SharedState for StateShare {
             if self.is_away() {
                 return self.without_others();
             }
-            let got = self.get(block, wanted.into()).await;
-            self.unless_failed(got)
-                .unwrap_or_else(|| self.without_others())
+            let got = self.get(block, wanted.into());
+            // A slow store delays nobody who has nodes for longer.
+            let got = time::timeout(STATE_WAIT_MAX, got).await;
+            let got = got.ok().and_then(|got| self.unless_failed(got));
+            got.unwrap_or_else(|| self.without_others())
         };
         get.boxed()
     }
