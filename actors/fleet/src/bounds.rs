@@ -120,12 +120,16 @@ pub const WANT_BYTES_MAX: usize = 16 << 10;
 /// Accounts and slots of a want.
 pub const WANT_KEYS_MAX: usize = 256;
 
-/// Wants that wait in the store. The oldest are dropped: who has one repeats it.
+/// Wants that wait in the store. The newest are served first, because somebody waits for them, and
+/// the oldest are dropped: who has one repeats it.
 pub const WANTS_MAX: u64 = 1024;
 
 /// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
 /// Nobody waits longer for a want either.
 pub const STATE_WAIT_MAX: Duration = Duration::from_millis(2_500);
+
+/// Longest wait of a want for its block: processes have a head some 100 ms one after another.
+pub const WANT_BLOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Looks at the tries of what is wanted, each with a reply of items. The path to a slot of any real
 /// account has some 20 nodes; what is looked for longer is evicted as it comes.

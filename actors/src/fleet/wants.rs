@@ -1,9 +1,13 @@
 //! Serves wants: state that other processes of the fleet need, from this process' nodes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::{B256, Bytes, keccak256};
 use nearhead_fleet::{
+    bounds::{STATE_WAIT_MAX, WANT_BLOCK_WAIT_MAX},
     fleet_key::FleetKey,
     want::{Want, WantedItems},
 };
@@ -24,6 +28,9 @@ const AT_ONCE: usize = 8;
 
 /// How long the store is asked for the next want.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// Time between two looks at whether the block of a want is there.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -67,19 +74,36 @@ impl WantServer {
             };
             let server = self.clone();
             task::spawn(async move {
-                server.serve(want).await;
+                // Afterwards, nobody waits for it.
+                let served = time::timeout(STATE_WAIT_MAX, server.serve(want)).await;
+                if served == Ok(true) {
+                    server.counts.served.add(1);
+                }
                 drop(permit);
             });
         }
     }
 
-    async fn serve(&self, want: Want) {
-        // One of a block that this process does not have yet, or not any more, is repeated.
-        let block = self.head.load();
-        let block = block.and_then(|held| BlockRef::of(&held.by_hash(&want.block)?.clone()));
-        let Some(block) = block else {
-            return;
+    /// The block of a want, for which it may be early: the process that has left it may have got
+    /// it before.
+    async fn block(&self, hash: &B256) -> Option<BlockRef> {
+        let until = Instant::now() + WANT_BLOCK_WAIT_MAX;
+        loop {
+            let held = self.head.load();
+            let block = held.and_then(|held| BlockRef::of(&held.by_hash(hash)?.clone()));
+            if block.is_some() || Instant::now() > until {
+                return block;
+            }
+            time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Puts what is wanted into the store, as far as nodes give it. Returns whether that is all.
+    async fn serve(&self, want: Want) -> bool {
+        let Some(block) = self.block(&want.block).await else {
+            return false;
         };
+        let mut is_served = true;
         for account in want.accounts {
             let WantedItems {
                 address,
@@ -95,20 +119,23 @@ impl WantServer {
             if items.is_none() {
                 if let Err(error) = self.source.fetch_for_others(&block, wanted.clone()).await {
                     tracing::debug!(?error, number = block.number, "a want is not served");
-                    return;
+                    // The others are of use all the same.
+                    is_served = false;
+                    continue;
                 }
                 items = items_of(&block, &wanted).await;
             }
             // What is evicted again is wanted again.
             let Some(items) = items else {
-                return;
+                is_served = false;
+                continue;
             };
             let put = self.share.put(items.into_iter()).await;
             if self.share.unless_failed(put).is_none() {
-                return;
+                return false;
             }
         }
-        self.counts.served.add(1);
+        is_served
     }
 }
 

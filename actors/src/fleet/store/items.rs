@@ -6,7 +6,7 @@ use alloy_primitives::{B256, Bytes};
 use nearhead_fleet::{
     bounds::{
         CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
-        REPLY_BYTES_MAX, TURN, WANT_BYTES_MAX, WANTS_MAX,
+        REPLY_BYTES_MAX, STATE_WAIT_MAX, TURN, WANT_BYTES_MAX, WANTS_MAX,
     },
     scripts,
 };
@@ -56,24 +56,25 @@ impl FleetStore {
         run(&self.0.puts, &call, CALL_TIME_MAX, parse).await
     }
 
-    /// Adds a want. Returns how many wait.
+    /// Adds a want, which waits for [`STATE_WAIT_MAX`]. Returns how many wait.
     ///
     /// # Errors
     /// The store did not answer as it should.
     pub async fn want(&self, want: &[u8]) -> Result<u64, StoreError> {
         let call = ScriptCall::new(&WANT, &[&self.0.keys.wants])
             .bytes(want)
-            .number(WANTS_MAX);
+            .number(WANTS_MAX)
+            .number(millis(STATE_WAIT_MAX));
         let parse = |word: &str, number| scripts::parse_count("wanted", word, number);
         run(&self.0.items, &call, CALL_TIME_MAX, parse).await
     }
 
-    /// Takes the oldest want; waits up to `wait` for one. Others may have written it.
+    /// Takes the newest want; waits up to `wait` for one. Others may have written it.
     ///
     /// # Errors
     /// The store did not answer as it should.
     pub async fn next_want(&self, wait: Duration) -> Result<Option<Bytes>, StoreError> {
-        let mut command = redis::cmd("BRPOP");
+        let mut command = redis::cmd("BZPOPMAX");
         command.arg(&self.0.keys.wants).arg(wait.as_secs_f64());
         let bytes_max = WANT_BYTES_MAX + REPLY_BYTES_MAX;
         let asked = self.0.wants.ask(command, bytes_max, wait + CALL_TIME_MAX);

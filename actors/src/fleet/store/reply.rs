@@ -145,14 +145,14 @@ pub(super) fn items(value: Value, count: usize) -> Result<Vec<Option<Bytes>>, Bo
     Ok(items.collect())
 }
 
-/// What `BRPOP` has taken from a list, if anything.
+/// What `BZPOPMAX` has taken, if anything.
 pub(super) fn popped(value: Value) -> Result<Option<Bytes>, Box<str>> {
     if value == Value::Nil {
         return Ok(None);
     }
-    match pair(value)? {
-        (_, Value::BulkString(bytes)) => Ok(Some(bytes.into())),
-        (_, other) => Err(instead_of("an element of a list", &other)),
+    match <[Value; 3]>::try_from(list(value)?) {
+        Ok([_, Value::BulkString(bytes), _]) => Ok(Some(bytes.into())),
+        _ => Err("a list instead of what was taken".into()),
     }
 }
 
