@@ -107,7 +107,8 @@ pub const ITEM_BYTES_MAX: usize = 512 << 10;
 /// Items of one call to the store: a proof has some ten, and others wait for the call.
 pub const ITEMS_AT_ONCE: usize = 64;
 
-/// Bytes of one reply with items: as many nodes, and some codes.
+/// Bytes of all items of one reply: as many nodes, and some codes. What does not fit is asked for
+/// again.
 pub const ITEMS_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of each of the two halves that hold items in the store. When one is full, the other one,

@@ -39,6 +39,9 @@ pub const GET_ITEMS: &str = include_str!("scripts/get_items.lua");
 /// Puts items of the state, and bounds them. Keys: as [`GET_ITEMS`].
 pub const PUT_ITEMS: &str = include_str!("scripts/put_items.lua");
 
+/// Drops items of the state that are false. Keys: the two halves.
+pub const DROP_ITEMS: &str = include_str!("scripts/drop_items.lua");
+
 /// Adds a want, and bounds them. Keys: wants.
 pub const WANT: &str = include_str!("scripts/want.lua");
 
@@ -204,8 +207,8 @@ pub fn parse_released(word: &str, number: i64) -> Result<(), UnknownAnswer> {
     }
 }
 
-/// Reads the two elements of an answer that is a number under one word: that of [`PUT_ITEMS`] or
-/// [`WANT`].
+/// Reads the two elements of an answer that is a number under one word: that of [`PUT_ITEMS`],
+/// [`DROP_ITEMS`] or [`WANT`].
 ///
 /// # Errors
 /// It is another answer.
@@ -273,7 +276,11 @@ mod tests {
         }
         assert_eq!(words(RELEASE), ["released", "released"]);
         assert!(parse_released("released", 0).is_ok() && parse_released("lent", 0).is_err());
-        for (script, word) in [(PUT_ITEMS, "put"), (WANT, "wanted")] {
+        for (script, word) in [
+            (PUT_ITEMS, "put"),
+            (DROP_ITEMS, "dropped"),
+            (WANT, "wanted"),
+        ] {
             assert_eq!(words(script), [word]);
             assert_eq!(parse_count(word, word, 7), Ok(7));
             assert!(parse_count(word, word, -1).is_err() && parse_count(word, "x", 1).is_err());

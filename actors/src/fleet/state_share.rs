@@ -111,12 +111,19 @@ impl StateShare {
             let counts = Arc::clone(&self.counts);
             let was_asked = !found.is_empty();
             let look = task::spawn_blocking(move || {
-                let received = found.len();
-                found.retain(|hash, item| keccak256(item) == *hash);
+                let mut refused = Vec::new();
+                found.retain(|hash, item| {
+                    let is_true = keccak256(item) == *hash;
+                    if !is_true {
+                        refused.push(*hash);
+                    }
+                    is_true
+                });
                 counts.loaded.add(found.len() as u64);
-                counts.refused.add((received - found.len()) as u64);
-                if was_asked && found.is_empty() {
-                    return (false, B256Set::default());
+                counts.refused.add(refused.len() as u64);
+                // False ones may have left no room for others.
+                if was_asked && found.is_empty() && refused.is_empty() {
+                    return (false, refused, B256Set::default());
                 }
                 let mut missing = B256Set::default();
                 let mut is_held = true;
@@ -134,12 +141,15 @@ impl StateShare {
                         item
                     });
                 }
-                (is_held, missing)
+                (is_held, refused, missing)
             });
             // If the runtime ends, nobody waits for the answer.
-            let Ok((is_held, missing)) = look.await else {
+            let Ok((is_held, refused, missing)) = look.await else {
                 return Ok(false);
             };
+            for hashes in refused.chunks(ITEMS_AT_ONCE) {
+                self.store.drop_items(hashes).await?;
+            }
             if is_held || missing.is_empty() {
                 return Ok(is_held);
             }

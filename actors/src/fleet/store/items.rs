@@ -19,23 +19,29 @@ use super::{
 
 static GET_ITEMS: KnownScript = KnownScript::new(scripts::GET_ITEMS);
 static PUT_ITEMS: KnownScript = KnownScript::new(scripts::PUT_ITEMS);
+static DROP_ITEMS: KnownScript = KnownScript::new(scripts::DROP_ITEMS);
 static WANT: KnownScript = KnownScript::new(scripts::WANT);
 
+/// Bytes of a reply with items besides the items themselves: a length and two ends for each.
+const ITEMS_FRAME_BYTES: usize = 16 * (1 + ITEMS_AT_ONCE);
+
 impl FleetStore {
-    /// The items with these hashes, of which there are at most [`ITEMS_AT_ONCE`]. Nothing is
-    /// checked: they may have other hashes.
+    /// The items with these hashes, of which there are at most [`ITEMS_AT_ONCE`]; not all of them
+    /// if they are large. Nothing is checked: they may have other hashes.
     ///
     /// # Errors
     /// The store did not answer as it should.
     pub async fn get_items(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>, StoreError> {
         debug_assert!(hashes.len() <= ITEMS_AT_ONCE);
         let keys = &self.0.keys;
-        let mut call =
-            ScriptCall::new(&GET_ITEMS, &keys.items.each_ref()).number(ITEM_BYTES_MAX as u64);
+        let mut call = ScriptCall::new(&GET_ITEMS, &keys.items.each_ref())
+            .number(ITEM_BYTES_MAX as u64)
+            .number(ITEMS_BYTES_MAX as u64);
         for hash in hashes {
             call = call.bytes(hash.as_slice());
         }
-        let asked = ask(&self.0.items, &call, ITEMS_BYTES_MAX, CALL_TIME_MAX);
+        let bytes_max = ITEMS_BYTES_MAX + ITEMS_FRAME_BYTES;
+        let asked = ask(&self.0.items, &call, bytes_max, CALL_TIME_MAX);
         let (server, answer) = asked.await?;
         let items = reply::items(answer, hashes.len());
         items.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
@@ -54,6 +60,22 @@ impl FleetStore {
         }
         let parse = |word: &str, number| scripts::parse_count("put", word, number);
         run(&self.0.puts, &call, CALL_TIME_MAX, parse).await
+    }
+
+    /// Drops items that have another hash than these, of which there are at most
+    /// [`ITEMS_AT_ONCE`]. One that was put right meanwhile is dropped too.
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn drop_items(&self, hashes: &[B256]) -> Result<u64, StoreError> {
+        debug_assert!(hashes.len() <= ITEMS_AT_ONCE);
+        let [older, newer, _] = &self.0.keys.items;
+        let mut call = ScriptCall::new(&DROP_ITEMS, &[older, newer]);
+        for hash in hashes {
+            call = call.bytes(hash.as_slice());
+        }
+        let parse = |word: &str, number| scripts::parse_count("dropped", word, number);
+        run(&self.0.items, &call, CALL_TIME_MAX, parse).await
     }
 
     /// Adds a want, which waits for [`STATE_WAIT_MAX`]. Returns how many wait.
