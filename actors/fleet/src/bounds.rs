@@ -139,6 +139,12 @@ pub const LOAD_ROUNDS_MAX: usize = 256;
 /// Time for which one process alone asks a node for some state.
 pub const TURN: Duration = Duration::from_secs(1);
 
+/// Bytes that are read of a turn: an owner, or a sealed absence.
+pub const TURN_BYTES_MAX: usize = 128;
+
+/// Time for which an absence counts: whoever waits looks every 50 ms.
+pub const ABSENCE: Duration = Duration::from_millis(250);
+
 /// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
 pub const KEY_BYTES_MIN: usize = 32;
 

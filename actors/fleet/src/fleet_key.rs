@@ -21,6 +21,7 @@ pub(crate) enum Purpose {
     Entry,
     Record,
     Want,
+    Absence,
 }
 
 /// The key of one fleet. It is never in the store, and never printed.
@@ -32,6 +33,7 @@ pub struct FleetKey {
     entries: hmac::Key,
     records: hmac::Key,
     wants: hmac::Key,
+    absences: hmac::Key,
 }
 
 impl FleetKey {
@@ -60,6 +62,7 @@ impl FleetKey {
             entries: derive("entries"),
             records: derive("records"),
             wants: derive("wants"),
+            absences: derive("absences"),
         })
     }
 
@@ -68,6 +71,7 @@ impl FleetKey {
             Purpose::Entry => &self.entries,
             Purpose::Record => &self.records,
             Purpose::Want => &self.wants,
+            Purpose::Absence => &self.absences,
         }
     }
 

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::{Decodable as _, Encodable as _, RlpDecodable, RlpEncodable};
 
 use crate::{
-    bounds::{WANT_BYTES_MAX, WANT_KEYS_MAX},
+    bounds::{TURN_BYTES_MAX, WANT_BYTES_MAX, WANT_KEYS_MAX},
     fleet_key::{FleetKey, Purpose},
     sealed::{self, OpenError},
 };
@@ -18,6 +18,8 @@ use crate::{
 pub struct Want {
     /// The block's hash.
     pub block: B256,
+    /// The turn of the process that has left it, where others find that it is not served.
+    pub turn: B256,
     /// Accounts with slots.
     pub accounts: Vec<WantedItems>,
 }
@@ -36,7 +38,11 @@ pub struct WantedItems {
 impl Want {
     /// Wants for these accounts, as few as their bounds allow.
     #[must_use]
-    pub fn split(block: B256, accounts: impl IntoIterator<Item = WantedItems>) -> Vec<Self> {
+    pub fn split(
+        block: B256,
+        turn: B256,
+        accounts: impl IntoIterator<Item = WantedItems>,
+    ) -> Vec<Self> {
         let mut wants: Vec<Self> = Vec::new();
         let mut keys = WANT_KEYS_MAX;
         for account in accounts {
@@ -53,6 +59,7 @@ impl Want {
                     keys = 0;
                     wants.push(Self {
                         block,
+                        turn,
                         accounts: Vec::new(),
                     });
                 }
@@ -91,6 +98,22 @@ impl Want {
     }
 }
 
+/// Writes that a process has asked its nodes in vain for the state of this turn.
+#[must_use]
+pub fn seal_absence(turn: &B256, key: &FleetKey) -> Bytes {
+    sealed::seal(key, Purpose::Absence, |out| {
+        out.extend_from_slice(turn.as_slice())
+    })
+    .0
+}
+
+/// Whether these bytes say so, and a process of the fleet has written them.
+#[must_use]
+pub fn is_absence(bytes: &[u8], turn: &B256, key: &FleetKey) -> bool {
+    let opened = sealed::open(bytes, TURN_BYTES_MAX, key, Purpose::Absence, true);
+    opened.is_ok_and(|(content, _)| content == turn.as_slice())
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -120,7 +143,7 @@ mod tests {
             vec![account(1, 0); 600],
         ] {
             let block = B256::repeat_byte(9);
-            let wants = Want::split(block, accounts.clone());
+            let wants = Want::split(block, B256::repeat_byte(8), accounts.clone());
             let slots = |accounts: &[WantedItems]| -> usize {
                 accounts.iter().map(|account| account.slots.len()).sum()
             };
@@ -138,6 +161,7 @@ mod tests {
     fn what_the_fleet_has_not_written_is_refused() {
         let want = Want {
             block: B256::ZERO,
+            turn: B256::ZERO,
             accounts: vec![account(1, 3)],
         };
         let bytes = want.seal(&key(1));
@@ -155,5 +179,15 @@ mod tests {
             Want::open(&bytes, &key(1)),
             Err(OpenError::Malformed(_))
         ));
+    }
+
+    #[test]
+    fn an_absence_is_of_one_turn_of_one_fleet() {
+        let [turn, other] = [1, 2].map(B256::repeat_byte);
+        let bytes = seal_absence(&turn, &key(1));
+        assert!(bytes.len() <= TURN_BYTES_MAX && is_absence(&bytes, &turn, &key(1)));
+        assert!(!is_absence(&bytes, &other, &key(1)));
+        assert!(!is_absence(&bytes, &turn, &key(2)));
+        assert!(!is_absence(b"an owner", &turn, &key(1)));
     }
 }

@@ -23,7 +23,7 @@ use nearhead_chain::trie::NodeStore;
 use nearhead_fleet::{
     bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE, LOAD_ROUNDS_MAX, STATE_WAIT_MAX},
     fleet_key::FleetKey,
-    want::{Want, WantedItems},
+    want::{Want, WantedItems, is_absence, seal_absence},
 };
 use parking_lot::Mutex;
 use tokio::{sync, task, time};
@@ -42,6 +42,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// Items that are asked for before the tries are looked at again.
 const ITEMS_MISSING_MAX: usize = 1_024;
+
+/// Absences after which state is said to be absent: another process may have other nodes.
+const ABSENCES: usize = 2;
 
 /// Time for which the store is left alone after a call that failed.
 const AWAY: Duration = Duration::from_secs(1);
@@ -173,12 +176,28 @@ impl StateShare {
     async fn get(&self, block: &BlockRef, wanted: Arc<[WantedState]>) -> Result<Got, StoreError> {
         let mut pause = PAUSE_MIN;
         let turn = turn_of(block, &wanted);
+        let (mut absences, mut was_absent) = (0, false);
         while !self.load(block, &wanted).await? {
-            match self.store.take_turn(&turn).await? {
-                true if self.has_nodes => return Ok(Got::AskNodes),
-                true => self.want(block, &wanted).await?,
-                false => {}
+            let taken = self.store.take_turn(&turn).await?;
+            let is_absent = match &taken {
+                None if self.has_nodes => return Ok(Got::AskNodes),
+                None => {
+                    self.want(block, turn, &wanted).await?;
+                    false
+                }
+                Some(bytes) => is_absence(bytes, &turn, &self.key),
+            };
+            if is_absent && self.has_nodes {
+                // Its own nodes may have it.
+                return Ok(Got::AskNodes);
             }
+            if is_absent && !was_absent {
+                absences += 1;
+            }
+            if absences == ABSENCES {
+                return Ok(Got::Absent);
+            }
+            was_absent = is_absent;
             time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -193,17 +212,29 @@ impl StateShare {
     }
 
     /// Leaves wants for others.
-    async fn want(&self, block: &BlockRef, wanted: &[WantedState]) -> Result<(), StoreError> {
+    async fn want(
+        &self,
+        block: &BlockRef,
+        turn: B256,
+        wanted: &[WantedState],
+    ) -> Result<(), StoreError> {
         let accounts = wanted.iter().map(|account| WantedItems {
             address: account.address,
             slots: account.slots.clone(),
             with_code: account.with_code,
         });
-        for want in Want::split(block.hash, accounts) {
+        for want in Want::split(block.hash, turn, accounts) {
             self.store.want(&want.seal(&self.key)).await?;
             self.counts.wanted.add(1);
         }
         Ok(())
+    }
+
+    /// Says that this process has asked its nodes in vain for what another one has left a want for.
+    pub(super) async fn absent(&self, turn: &B256) {
+        let absence = seal_absence(turn, &self.key);
+        let put = self.store.put_absence(turn, &absence).await;
+        self.unless_failed(put);
     }
 
     /// Puts items for others.
@@ -254,6 +285,20 @@ impl SharedState for StateShare {
             got.unwrap_or_else(|| self.without_others())
         };
         get.boxed()
+    }
+
+    fn give_back<'a>(
+        &'a self,
+        block: &'a BlockRef,
+        wanted: &'a [WantedState],
+    ) -> BoxFuture<'a, ()> {
+        let give_back = async move {
+            if !self.is_away() {
+                let given = self.store.give_back_turn(&turn_of(block, wanted)).await;
+                self.unless_failed(given);
+            }
+        };
+        give_back.boxed()
     }
 
     fn give<'a>(&'a self, store: &'a NodeStore) -> BoxFuture<'a, ()> {

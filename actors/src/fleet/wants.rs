@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     head::Head,
+    messages::{QueryError, Reply},
     saved::WantedState,
     upstream::{BlockRef, StateSource},
 };
@@ -75,9 +76,11 @@ impl WantServer {
             let server = self.clone();
             task::spawn(async move {
                 // Afterwards, nobody waits for it.
-                let served = time::timeout(STATE_WAIT_MAX, server.serve(want)).await;
-                if served == Ok(true) {
-                    server.counts.served.add(1);
+                let turn = want.turn;
+                match time::timeout(STATE_WAIT_MAX, server.serve(want)).await {
+                    Ok(Ok(())) => server.counts.served.add(1),
+                    Ok(Err(QueryError::StateUnavailable)) => server.share.absent(&turn).await,
+                    _ => {}
                 }
                 drop(permit);
             });
@@ -98,12 +101,15 @@ impl WantServer {
         }
     }
 
-    /// Puts what is wanted into the store, as far as nodes give it. Returns whether that is all.
-    async fn serve(&self, want: Want) -> bool {
+    /// Puts what is wanted into the store, as far as nodes give it.
+    ///
+    /// # Errors
+    /// Why a part of it is not there: the last one.
+    async fn serve(&self, want: Want) -> Reply<()> {
         let Some(block) = self.block(&want.block).await else {
-            return false;
+            return Err(QueryError::Unavailable);
         };
-        let mut is_served = true;
+        let mut served = Ok(());
         for account in want.accounts {
             let WantedItems {
                 address,
@@ -120,22 +126,22 @@ impl WantServer {
                 if let Err(error) = self.source.fetch_for_others(&block, wanted.clone()).await {
                     tracing::debug!(?error, number = block.number, "a want is not served");
                     // The others are of use all the same.
-                    is_served = false;
+                    served = Err(error);
                     continue;
                 }
                 items = items_of(&block, &wanted).await;
             }
             // What is evicted again is wanted again.
             let Some(items) = items else {
-                is_served = false;
+                served = Err(QueryError::Unavailable);
                 continue;
             };
             let put = self.share.put(items.into_iter()).await;
             if self.share.unless_failed(put).is_none() {
-                return false;
+                return Err(QueryError::Unavailable);
             }
         }
-        is_served
+        served
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes};
 use nearhead_fleet::{
     bounds::{
-        CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
-        REPLY_BYTES_MAX, STATE_WAIT_MAX, TURN, WANT_BYTES_MAX, WANTS_MAX,
+        ABSENCE, CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
+        REPLY_BYTES_MAX, STATE_WAIT_MAX, TURN, TURN_BYTES_MAX, WANT_BYTES_MAX, WANTS_MAX,
     },
     scripts,
 };
@@ -21,6 +21,8 @@ static GET_ITEMS: KnownScript = KnownScript::new(scripts::GET_ITEMS);
 static PUT_ITEMS: KnownScript = KnownScript::new(scripts::PUT_ITEMS);
 static DROP_ITEMS: KnownScript = KnownScript::new(scripts::DROP_ITEMS);
 static WANT: KnownScript = KnownScript::new(scripts::WANT);
+static TAKE_TURN: KnownScript = KnownScript::new(scripts::TAKE_TURN);
+static GIVE_BACK_TURN: KnownScript = KnownScript::new(scripts::GIVE_BACK_TURN);
 
 /// Bytes of a reply with items besides the items themselves: a length and two ends for each.
 const ITEMS_FRAME_BYTES: usize = 16 * (1 + ITEMS_AT_ONCE);
@@ -105,18 +107,54 @@ impl FleetStore {
         want.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
     }
 
-    /// Takes the turn to ask nodes for what has this digest. Returns whether no other process has
-    /// it. It ends by itself after [`TURN`].
+    /// Takes the turn to ask nodes for what has this digest. Returns what is there if it is taken
+    /// already: another process, or what [`Self::put_absence`] has put. It ends by itself after
+    /// [`TURN`].
     ///
     /// # Errors
     /// The store did not answer as it should.
-    pub async fn take_turn(&self, digest: &B256) -> Result<bool, StoreError> {
+    pub async fn take_turn(&self, digest: &B256) -> Result<Option<Bytes>, StoreError> {
+        let turn = self.turn(digest);
+        let call = ScriptCall::new(&TAKE_TURN, &[&turn])
+            .bytes(self.0.owner.as_bytes())
+            .number(millis(TURN))
+            .number(TURN_BYTES_MAX as u64);
+        let asked = ask(&self.0.items, &call, REPLY_BYTES_MAX, CALL_TIME_MAX);
+        match asked.await? {
+            (_, Value::Nil) => Ok(None),
+            (_, Value::BulkString(bytes)) => Ok(Some(bytes.into())),
+            (server, _) => {
+                let fault = StoreFault::Nonsense("something else than a turn".into());
+                Err(StoreError::new(server, fault))
+            }
+        }
+    }
+
+    /// Gives a turn back, if it is still this process'.
+    ///
+    /// # Errors
+    /// The store did not answer as it should. The turn ends by itself then.
+    pub async fn give_back_turn(&self, digest: &B256) -> Result<(), StoreError> {
+        let turn = self.turn(digest);
+        let call = ScriptCall::new(&GIVE_BACK_TURN, &[&turn]).bytes(self.0.owner.as_bytes());
+        let parse = |word: &str, number| scripts::parse_count("given", word, number);
+        let given = run(&self.0.items, &call, CALL_TIME_MAX, parse).await;
+        given.map(drop)
+    }
+
+    /// Puts a sealed absence in the place of a turn, for [`ABSENCE`].
+    ///
+    /// # Errors
+    /// The store did not answer as it should.
+    pub async fn put_absence(&self, digest: &B256, absence: &[u8]) -> Result<(), StoreError> {
         let mut command = redis::cmd("SET");
-        command.arg(format!("{}:{digest:x}", self.0.keys.turns));
-        command.arg(&self.0.owner);
-        command.arg("NX").arg("PX").arg(millis(TURN));
-        let asked = self.0.items.ask(command, REPLY_BYTES_MAX, CALL_TIME_MAX);
-        let (_, answer) = asked.await?;
-        Ok(answer != Value::Nil)
+        command.arg(self.turn(digest)).arg(absence);
+        command.arg("PX").arg(millis(ABSENCE));
+        let put = self.0.items.ask(command, REPLY_BYTES_MAX, CALL_TIME_MAX);
+        put.await.map(drop)
+    }
+
+    fn turn(&self, digest: &B256) -> String {
+        format!("{}:{digest:x}", self.0.keys.turns)
     }
 }

@@ -59,14 +59,21 @@ impl Shared {
         if asks == Asks::Client
             && let Some(others) = self.others.get()
         {
-            match others.get(block, parts).await {
+            match others.get(block, parts.clone()).await {
                 Got::Held => return Ok(()),
                 Got::AskNodes => {}
+                Got::Absent => return Err(QueryError::StateUnavailable),
                 Got::Nothing => return Err(QueryError::Unavailable),
             }
         }
         let fetched = self.ask_upstreams(block, wanted).await;
         self.give_to_others();
+        if fetched.is_err()
+            && asks == Asks::Client
+            && let Some(others) = self.others.get()
+        {
+            others.give_back(block, &parts).await;
+        }
         fetched
     }
 

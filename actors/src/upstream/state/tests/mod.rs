@@ -4,6 +4,7 @@
 mod access_lists;
 mod merges;
 mod reads;
+mod shared;
 mod upstreams;
 
 use std::{
