@@ -127,7 +127,7 @@ pub const WANTS_MAX: u64 = 1024;
 
 /// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
 /// Nobody waits longer for a want either.
-pub const STATE_WAIT_MAX: Duration = Duration::from_millis(2_500);
+pub const STATE_WAIT_MAX: Duration = Duration::from_millis(2500);
 
 /// Longest wait of a want for its block: processes have a head some 100 ms one after another.
 pub const WANT_BLOCK_WAIT_MAX: Duration = Duration::from_millis(500);

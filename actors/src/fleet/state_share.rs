@@ -4,6 +4,9 @@
 //! asked of a node by one process at a time; a process without nodes leaves a want, which one with
 //! nodes takes.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::HashMap,
     fmt,

@@ -1,5 +1,8 @@
 //! Serves wants: state that other processes of the fleet need, from this process' nodes.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},

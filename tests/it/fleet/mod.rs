@@ -6,6 +6,7 @@
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
+//! | `sharing` | items, turns and wants in a real store, and state that no node has |
 //! | `cut` | a leader that is cut from the store, and from its node |
 //! | `load` | processes that are replaced and killed while clients read and subscribe |
 //! | `libraries` | the client libraries, while a leader is killed and a process is replaced |
@@ -40,6 +41,7 @@ mod scripts;
 mod sentinel;
 mod sessions;
 mod shared_state;
+mod sharing;
 mod stage;
 mod store;
 mod store_access;
