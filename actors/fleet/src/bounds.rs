@@ -179,3 +179,33 @@ pub const QUOTAS_PER_CALL_MAX: usize = 128;
 /// Quotas that are borrowed for at once by one process: those that were used within a second. One
 /// that finds no room goes on as if the store were away.
 pub const QUOTAS_LISTED_MAX: usize = 1 << 16;
+
+/// Cells of one part of what a process counted: some 50 KB. A part is written as a whole.
+pub const USAGE_PART_CELLS: usize = 1024;
+
+/// Bytes of one part: as many cells with the longest numbers, names of methods and owners.
+pub const USAGE_PART_BYTES_MAX: usize = 512 << 10;
+
+/// Cells that a process holds until they are written and their period is over: some 40 MB. If there
+/// is no room, those that are written go, and the next ones begin another part.
+pub const USAGE_CELLS_MAX: usize = 1 << 17;
+
+/// Cells of hours and days that are written as often as those of minutes, which is every seven
+/// seconds: 50 KB. If there are more, they are written once a minute.
+pub const USAGE_COARSE_CELLS_SMALL: usize = 1024;
+
+/// Time between two writes of hours and days, if they are many.
+pub const USAGE_COARSE_EVERY: Duration = Duration::from_secs(60);
+
+/// Bytes of all usage in the store, with what it needs to find it. If there is more, the oldest
+/// minutes are removed first, then hours, then days.
+pub const USAGE_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of one call that writes usage: the store serves nobody else meanwhile.
+pub const USAGE_WRITE_BYTES: usize = 1 << 20;
+
+/// Parts of one read of usage, and of one removal of what is no longer kept.
+pub const USAGE_READ_PARTS: u64 = 1024;
+
+/// Bytes after which one read of usage ends; the next one goes on.
+pub const USAGE_READ_BYTES: usize = 2 << 20;

@@ -20,6 +20,7 @@ pub struct KeyTooShort(pub usize);
 pub(crate) enum Purpose {
     Entry,
     Record,
+    Usage,
     Want,
     Absence,
 }
@@ -32,6 +33,7 @@ pub(crate) enum Purpose {
 pub struct FleetKey {
     entries: hmac::Key,
     records: hmac::Key,
+    usage: hmac::Key,
     wants: hmac::Key,
     absences: hmac::Key,
 }
@@ -61,6 +63,7 @@ impl FleetKey {
         Ok(Self {
             entries: derive("entries"),
             records: derive("records"),
+            usage: derive("usage"),
             wants: derive("wants"),
             absences: derive("absences"),
         })
@@ -70,6 +73,7 @@ impl FleetKey {
         match purpose {
             Purpose::Entry => &self.entries,
             Purpose::Record => &self.records,
+            Purpose::Usage => &self.usage,
             Purpose::Want => &self.wants,
             Purpose::Absence => &self.absences,
         }

@@ -24,6 +24,7 @@
 //! | [`presence`] | which processes a fleet has, as each one describes itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`usage`] | what keys used, as each process writes it and all of them read it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
 //! | `policy` | the rules, which a test can take out | `crate::` |
@@ -45,6 +46,7 @@ pub mod record_set;
 pub mod replica;
 pub mod scripts;
 pub mod sealed;
+pub mod usage;
 pub mod want;
 
 #[cfg(any(test, feature = "testing"))]
