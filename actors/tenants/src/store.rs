@@ -9,7 +9,10 @@
 //! | `memory` | a store in memory |
 //! | `sqlite` | a store in a folder |
 //! | `error` | why a store cannot be used |
+//! | `checks` | what every store has to do, for tests |
 
+#[cfg(any(test, feature = "testing"))]
+pub mod checks;
 mod error;
 mod memory;
 mod sqlite;

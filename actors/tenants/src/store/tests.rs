@@ -2,7 +2,6 @@
 //!
 //! | file | what is tested |
 //! |---|---|
-//! | `steps` | the writes that the other tests make |
 //! | `model` | both stores against a directory in memory, with reopening |
 //! | `usage` | what workers count, merged, flushed, expired and asked for, against a list of events |
 //! | `audit` | pages, and what is no longer kept |
@@ -19,7 +18,6 @@ mod full;
 mod kill;
 mod model;
 mod start;
-mod steps;
 mod usage;
 
 use std::{
@@ -29,7 +27,10 @@ use std::{
 };
 
 use self::campaign::rounds;
-use super::*;
+use super::{
+    checks::{CheckedStore, Random, records, steps},
+    *,
+};
 
 /// A folder of this process and test; dropping the value removes it.
 struct Folder(PathBuf);
@@ -90,21 +91,4 @@ fn child(test: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(arguments(test)).env(FOLDER_OF_CHILD, folder);
     command
-}
-
-/// Numbers that look random, the same for the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
 }

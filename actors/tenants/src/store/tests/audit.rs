@@ -1,97 +1,28 @@
-use super::{steps::Model, *};
-use crate::audit::{AUDIT_KEPT, AuditNumber, Author, Detail, Verb};
+use super::*;
+use crate::audit::{AUDIT_KEPT, AuditNumber, AuditQuery, Author, Detail, Verb};
 
-/// Stores with the entries of 50 steps, one a second.
-fn with_stores(test: &str, check: impl Fn(&mut dyn TenantStore, &[AuditEntry])) {
+/// Checks both stores.
+fn with_stores(test: &str, check: impl Fn(&mut dyn TenantStore)) {
     let folder = Folder::new(test);
     let stores: [Box<dyn TenantStore>; 2] = [
         Box::new(MemoryStore::default()),
         Box::new(folder.open().unwrap()),
     ];
     for mut store in stores {
-        let mut model = Model::default();
-        let mut entries = Vec::new();
-        for number in 0..50 {
-            let step = model.step(number);
-            store.commit(&step.commit()).unwrap();
-            model.make(&step);
-            entries.push(step.entry);
-        }
-        check(&mut *store, &entries);
+        check(&mut *store);
     }
 }
 
 /// Those of logins alone are read by an index, or not at all: the question names it.
 #[test]
 fn pages_are_whole() {
-    with_stores("pages", |store, entries| {
-        let logins = [Verb::LOGIN, Verb::LOGOUT, Verb::LOGIN].map(|verb| AuditEntry {
-            verb,
-            ..entries[0].clone()
-        });
-        let commit = Commit {
-            entries: &logins,
-            ..Commit::default()
-        };
-        store.commit(&commit).unwrap();
-        let entries = [entries, &logins[..]].concat();
-        let some = entries
-            .iter()
-            .rev()
-            .find(|entry| entry.key.is_some())
-            .unwrap();
-        for (tenant, key, logins) in [
-            (None, None, true),
-            (None, None, false),
-            (some.tenant, None, false),
-            (None, some.key, false),
-            (some.tenant, some.key, false),
-        ] {
-            let mut expected: Vec<_> = entries
-                .iter()
-                .filter(|entry| tenant.is_none_or(|tenant| entry.tenant == Some(tenant)))
-                .filter(|entry| key.is_none_or(|key| entry.key == Some(key)))
-                .filter(|entry| !logins || entry.verb == Verb::LOGIN)
-                .cloned()
-                .collect();
-            expected.reverse();
-            assert!(!expected.is_empty());
-            for entries_max in [1, 7, expected.len(), 1_000] {
-                let mut query = AuditQuery {
-                    before: None,
-                    tenant,
-                    key,
-                    logins,
-                    entries_max,
-                };
-                let mut found = Vec::new();
-                let mut pages = 0;
-                loop {
-                    let page = store.audit(&query).unwrap();
-                    assert!(page.entries.len() <= entries_max);
-                    found.extend(page.entries.into_iter().map(|(_, entry)| entry));
-                    pages += 1;
-                    query.before = page.next;
-                    if query.before.is_none() {
-                        break;
-                    }
-                }
-                assert_eq!(found, expected);
-                assert_eq!(pages, expected.len().div_ceil(entries_max));
-            }
-        }
-        let query = AuditQuery {
-            before: Some(AuditNumber(u64::MAX)),
-            entries_max: 0,
-            ..AuditQuery::default()
-        };
-        assert_eq!(store.audit(&query).unwrap().entries, []);
-    });
+    with_stores("pages", records::pages_are_whole);
 }
 
 #[test]
 fn old_entries_expire() {
-    with_stores("expire", |store, entries| {
+    with_stores("expire", |store| {
+        let entries = records::fill_audit(store);
         let all = AuditQuery {
             entries_max: 1_000,
             ..AuditQuery::default()

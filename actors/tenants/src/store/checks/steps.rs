@@ -20,30 +20,30 @@ const HARMFUL: [&str; 4] = [
     "财务 <script>%s{}\\",
 ];
 
-pub(super) fn name(text: &str) -> Name {
+pub(in crate::store) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-pub(super) fn digest(number: u64) -> SecretDigest {
+pub(in crate::store) fn digest(number: u64) -> SecretDigest {
     SecretDigest::of(&number.to_string())
 }
 
 /// What is in the stores, as their owner has it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Model {
-    pub(super) directory: Directory,
-    pub(super) accounts: Accounts,
+pub(in crate::store) struct Model {
+    pub(in crate::store) directory: Directory,
+    pub(in crate::store) accounts: Accounts,
 }
 
 /// One write.
-pub(super) struct Step {
+pub(in crate::store) struct Step {
     directory: Vec<Change>,
     accounts: Vec<AccountChange>,
-    pub(super) entry: AuditEntry,
+    pub(in crate::store) entry: AuditEntry,
 }
 
 impl Step {
-    pub(super) fn commit(&self) -> Commit<'_> {
+    pub(in crate::store) fn commit(&self) -> Commit<'_> {
         Commit {
             directory: &self.directory,
             accounts: &self.accounts,
@@ -53,12 +53,12 @@ impl Step {
 }
 
 /// The id of the key that a step makes.
-pub(super) fn key_of(step: u64) -> KeyId {
+pub(in crate::store) fn key_of(step: u64) -> KeyId {
     KeyId::of_configured(&step.to_string())
 }
 
 impl Model {
-    pub(super) fn make(&mut self, step: &Step) {
+    pub(in crate::store) fn make(&mut self, step: &Step) {
         for change in &step.directory {
             self.directory.make(change.clone());
         }
@@ -68,7 +68,7 @@ impl Model {
     }
 
     /// The step of a number: the same one whenever it is asked of the same model.
-    pub(super) fn step(&self, number: u64) -> Step {
+    pub(in crate::store) fn step(&self, number: u64) -> Step {
         let mut random = Random(number);
         let now = UnixMillis(1_700_000_000_000 + number * 1_000);
         let (command, tenant, key) = self.command(number, &mut random);
