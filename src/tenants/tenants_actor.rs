@@ -186,7 +186,7 @@ impl TenantsActor {
                 this.refresh();
                 let answer = operation.clone().run(&mut this.administration, &by);
                 match answer {
-                    Err(AdminError::Store(StoreError::Conflict)) if tries < TRIES_MAX => tries += 1,
+                    Err(AdminError::StoreBusy) if tries < TRIES_MAX => tries += 1,
                     answer => break answer,
                 }
             };

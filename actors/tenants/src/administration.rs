@@ -354,14 +354,15 @@ impl Administration {
         self.note(kind, outcome)
     }
 
-    /// Keeps in mind whether a call of the store failed.
+    /// Keeps in mind whether a call of the store failed. That others wrote at the same time is no
+    /// failure.
     fn note<T>(
         &mut self,
         kind: StoreCall,
         outcome: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match &outcome {
-            Ok(_) => self.failures.remove(&kind),
+            Ok(_) | Err(StoreError::Conflict) => self.failures.remove(&kind),
             Err(error) => self.failures.insert(kind, error.clone()),
         };
         outcome

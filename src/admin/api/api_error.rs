@@ -203,7 +203,10 @@ impl ApiError {
             status,
             code: error.code(),
             message: error.to_string().into(),
-            retry_after: None,
+            retry_after: match error {
+                AdminError::StoreBusy => Some(Duration::from_secs(1)),
+                _ => None,
+            },
         }
     }
 
@@ -226,5 +229,20 @@ impl ApiError {
             headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It works soon: programs are told when.
+    #[test]
+    fn a_busy_store_is_to_be_asked_again() {
+        let busy = ApiError::of_operation(&AdminError::StoreBusy);
+        assert_eq!((busy.status.as_u16(), busy.code), (503, "store_busy"));
+        assert_eq!(busy.retry_after(), Some(HeaderValue::from_static("1")));
+        let stopping = ApiError::of_operation(&AdminError::Stopping);
+        assert_eq!(stopping.retry_after(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -290,6 +290,8 @@ struct FailingStore {
     store: MemoryStore,
     /// Whether commits fail.
     fails: Arc<AtomicBool>,
+    /// So many commits find that another process has written.
+    conflicts: Arc<AtomicUsize>,
     /// Whether reads of usage fail.
     fails_usage: Arc<AtomicBool>,
     /// What is done at each read of usage.
@@ -323,6 +325,11 @@ impl TenantStore for FailingStore {
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StoreError> {
         Self::check(&self.fails)?;
+        let left = self.conflicts.load(Ordering::Relaxed);
+        if left > 0 {
+            self.conflicts.store(left - 1, Ordering::Relaxed);
+            return Err(StoreError::Conflict);
+        }
         self.store.commit(commit)
     }
 
@@ -382,6 +389,27 @@ async fn a_failing_store_is_shown_until_it_works() {
     fails.store(false, Ordering::Relaxed);
     served.run(create).await.unwrap();
     assert_eq!(shown(), (None, 0));
+}
+
+/// What other processes write at the same time is no failure: it is tried again, and whoever asks
+/// is told to do so too if that goes on.
+#[actix::test]
+async fn a_change_is_tried_again_if_others_write() {
+    let store = FailingStore::default();
+    let conflicts = Arc::clone(&store.conflicts);
+    let served = serve(store.open());
+    conflicts.store(TRIES_MAX - 1, Ordering::Relaxed);
+    served.create_tenant(0).await;
+    assert_eq!(conflicts.load(Ordering::Relaxed), 0);
+    conflicts.store(TRIES_MAX, Ordering::Relaxed);
+    let create = CreateTenant {
+        name: "bob".parse().unwrap(),
+        limits: LimitsPatch::default(),
+    };
+    let refused = served.run(create.clone()).await.unwrap_err();
+    assert_eq!(refused, AdminError::StoreBusy);
+    assert_eq!(served.state.failure(), None);
+    served.run(create).await.unwrap();
 }
 
 /// Usage is written as a part of a change. That it could be does not show that the change could.

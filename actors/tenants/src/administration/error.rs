@@ -80,6 +80,12 @@ pub enum AdminError {
     /// The store cannot be read or written. The message is for those who may not know where it is.
     #[error("the store failed, and nothing was changed: the log has the reason")]
     Store(#[source] StoreError),
+    /// Other processes of the fleet changed tenants or keys each time that this was tried.
+    #[error(
+        "other processes of the fleet changed tenants and keys at the same time, and nothing was \
+         changed: try again"
+    )]
+    StoreBusy,
     /// What administers ends.
     #[error("the service is stopping")]
     Stopping,
@@ -106,7 +112,10 @@ pub enum AdminErrorKind {
 
 impl From<StoreError> for AdminError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::Conflict => Self::StoreBusy,
+            error => Self::Store(error),
+        }
     }
 }
 
@@ -169,6 +178,7 @@ impl AdminError {
             Self::LastAdministrator(_) => (Kind::Conflict, "last_administrator"),
             Self::HasAccounts => (Kind::Conflict, "has_accounts"),
             Self::Store(_) => (Kind::Unavailable, "store_failed"),
+            Self::StoreBusy => (Kind::Unavailable, "store_busy"),
             Self::Stopping => (Kind::Unavailable, "stopping"),
         }
     }
