@@ -100,6 +100,7 @@ TENANTS = [
     ("Units", "short", [(f"sum by (tenant) (rate(nearhead_tenant_units_total{{{OF}}}[$range]))", "{{tenant}}")]),
     ("Sessions", "short", [(f"sum by (tenant) (nearhead_tenant_sessions{{{OF}}})", "{{tenant}}")]),
     ("The store fails", "short", [(f"nearhead_tenant_store_failing{{{OF}}}", "{{instance}}")]),
+    ("Missing in usage", "reqps", [(f"rate(nearhead_usage_dropped_total{{{OF}}}[$range])", "{{instance}}")]),
 ]
 
 # They need --fleet.

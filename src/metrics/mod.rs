@@ -162,6 +162,8 @@ pub struct Metrics {
     forwarded_calls: IntCounterVec,
     /// `nearhead_tenant_store_failing`.
     pub(crate) tenant_store_failing: IntGauge,
+    /// `nearhead_usage_dropped_total`.
+    pub(crate) usage_dropped: IntCounter,
     /// Held while counts from elsewhere are copied here: two scrapes at once would add them twice.
     copying: Arc<Mutex<()>>,
     spans: SpanMetrics,
@@ -327,6 +329,10 @@ impl Metrics {
             tenant_store_failing: exporter.gauge(
                 "nearhead_tenant_store_failing",
                 "1 if the store of tenants and usage cannot be read or written, 0 if it works",
+            )?,
+            usage_dropped: exporter.counter(
+                "nearhead_usage_dropped_total",
+                "Requests, sessions and notifications that are missing in usage, because there was no room for them while the store could not be written",
             )?,
             spans: SpanMetrics::new(&exporter)?,
             copying: Arc::default(),

@@ -363,7 +363,10 @@ impl Handler<AddUsage> for TenantsActor {
         for key in taken.keys() {
             self.administration.mark_used(key, now);
         }
+        let dropped = self.usage.dropped();
         self.usage.merge(&taken, now);
+        let dropped = self.usage.dropped() - dropped;
+        self.metrics.usage_dropped.inc_by(dropped);
     }
 }
 

@@ -20,7 +20,9 @@ use nearhead_tenants::{
     audit::{AuditPage, AuditQuery},
     id::{KeyId, TenantId},
     store::{Commit, Loaded, MemoryStore, TenantStore},
-    usage::{KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery},
+    usage::{
+        CELLS_MAX, KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery,
+    },
 };
 use parking_lot::Mutex;
 
@@ -410,6 +412,26 @@ async fn a_change_is_tried_again_if_others_write() {
     assert_eq!(refused, AdminError::StoreBusy);
     assert_eq!(served.state.failure(), None);
     served.run(create).await.unwrap();
+}
+
+/// What is missing in usage is counted.
+#[actix::test]
+async fn usage_that_has_no_room_is_counted() {
+    let served = start(None).await;
+    let request = RequestUse {
+        method: 0,
+        outcome: 0,
+        units: 1,
+        bytes_in: 0,
+        bytes_out: 0,
+        took: Duration::ZERO,
+    };
+    let mut counts = UsageCounts::default();
+    for number in 0..CELLS_MAX as u64 + 3 {
+        counts.request(KeyId::of_bytes(number.to_be_bytes()), &request);
+    }
+    served.actor.send(AddUsage(counts.take())).await.unwrap();
+    assert_eq!(served.metrics.usage_dropped.get(), 3);
 }
 
 /// Usage is written as a part of a change. That it could be does not show that the change could.
