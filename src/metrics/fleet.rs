@@ -6,6 +6,7 @@ use nearhead_actors::fleet::{
 use nearhead_fleet::{
     record::RecordError,
     replica::{RefillReason, RefusalReason},
+    usage::UsageError,
 };
 use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
 
@@ -56,6 +57,11 @@ pub(crate) struct RecordRefusals(IntCounterVec);
 impl RecordRefusals {
     /// Counts one.
     pub(crate) fn count(&self, error: &RecordError) {
+        self.0.with_label_values(&[error.label()]).inc();
+    }
+
+    /// Counts a part of what keys used.
+    pub(crate) fn count_usage(&self, error: &UsageError) {
         self.0.with_label_values(&[error.label()]).inc();
     }
 }
@@ -135,7 +141,7 @@ impl FleetMetrics {
             )?,
             records_refused: exporter.counters(
                 "nearhead_fleet_records_refused_total",
-                "With --fleet, records of tenants, keys and administrators, and entries of the audit, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one was seen), missing (they are not those that were written)",
+                "With --fleet, records of tenants, keys, administrators, entries of the audit, and usage, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one was seen), missing (they are not those that were written)",
                 &["reason"],
             )?,
         })

@@ -31,8 +31,8 @@ use crate::{
     metrics::{Metrics, Outcome},
     rpc::{self, Forwarding},
     tenants::{
-        self, Administer, OpenError, StopTenants, StoreState, TenantMetrics, TenantsActor,
-        TenantsSetup,
+        self, Administer, LocalFolder, OpenError, StopTenants, StoreState, TenantMetrics,
+        TenantsActor, TenantsSetup,
     },
 };
 
@@ -71,11 +71,13 @@ impl TenantParts {
     ) -> Result<Self, StartError> {
         let is_known = config.source == SourceKind::Files;
         let chain = upstreams.map(|upstreams| &upstreams.chain);
-        let local = tenants::open(&config.data_dir, chain, head, is_known)?;
         let shared = upstreams.and_then(|upstreams| upstreams.shared.clone());
         let opened = match shared {
-            Some(shared) => tenants::open_shared(shared, metrics.record_refusals(), local).await?,
-            None => local,
+            Some(shared) => {
+                let local = LocalFolder::open(&config.data_dir, chain, head, is_known)?;
+                tenants::open_shared(shared, metrics.record_refusals(), local).await?
+            }
+            None => tenants::open(&config.data_dir, chain, head, is_known)?,
         };
         let data = opened.path.clone();
         let store = StoreState::default();

@@ -17,7 +17,7 @@ use nearhead_tenants::store::{MemoryStore, SqliteStore, StoreError, TenantStore}
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::fleet_store::FleetTenants;
-use crate::metrics::RecordRefusals;
+use crate::metrics::{Metrics, RecordRefusals};
 
 /// Pause before a fleet's store is read again that could not be read at the start.
 const SHARED_PAUSE: Duration = Duration::from_millis(500);
@@ -66,14 +66,7 @@ pub(crate) fn open(
     head: &Head,
     is_known: bool,
 ) -> Result<OpenedStore, OpenError> {
-    let (folder, path) = match followed {
-        Some(chain) => (None, chain.data.clone()),
-        None => {
-            let folder = open_folder(root, head, is_known)?;
-            let path = folder.as_ref().map(|folder| folder.path().to_owned());
-            (folder, path)
-        }
-    };
+    let LocalFolder { path, folder } = LocalFolder::open(root, followed, head, is_known)?;
     let Some(path) = path else {
         return Ok(in_memory());
     };
@@ -88,15 +81,14 @@ pub(crate) fn open(
 }
 
 /// Opens the store that all processes of a fleet share. It waits until that can be read: a process
-/// that does not know the keys could only refuse them. What this process counts of usage is kept in
-/// its `local` store.
+/// that does not know the keys could only refuse them.
 ///
 /// # Errors
 /// The system has no thread left.
 pub(crate) async fn open_shared(
     shared: SharedStore,
     refusals: RecordRefusals,
-    local: OpenedStore,
+    local: LocalFolder,
 ) -> Result<OpenedStore, OpenError> {
     let mut shown = None;
     loop {
@@ -105,7 +97,7 @@ pub(crate) async fn open_shared(
         let error = match opened {
             Ok(Ok(store)) => {
                 return Ok(OpenedStore {
-                    store: Box::new(store.with_usage(local.store)),
+                    store: Box::new(store),
                     path: local.path,
                     folder: local.folder,
                     is_shared: true,
@@ -121,6 +113,49 @@ pub(crate) async fn open_shared(
         }
         shown = Some(error);
         sleep(SHARED_PAUSE).await;
+    }
+}
+
+/// Opens the store that all processes of a fleet share, without a service: what it refuses is
+/// counted nowhere.
+///
+/// # Errors
+/// The store does not answer, or has what the fleet did not write.
+pub fn open_fleet_store(shared: &SharedStore) -> Result<Box<dyn TenantStore>, StoreError> {
+    let metrics = Metrics::new([]).map_err(|error| StoreError::Away {
+        reason: error.to_string(),
+    })?;
+    let store = FleetTenants::open(shared, metrics.record_refusals())?;
+    Ok(Box::new(store))
+}
+
+/// The folder of the chain that is served, for a store or without one.
+pub(crate) struct LocalFolder {
+    /// Where it is; `None` if all is kept in memory.
+    path: Option<PathBuf>,
+    /// `None` if all is kept in memory, or if the source holds the folder.
+    folder: Option<DataFolder>,
+}
+
+impl LocalFolder {
+    /// The folder that the source holds, or the one that `root` has for the chain. `is_known` says
+    /// that the operator named the chain.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub(crate) fn open(
+        root: &DataRoot,
+        followed: Option<&FollowedChain>,
+        head: &Head,
+        is_known: bool,
+    ) -> Result<Self, OpenError> {
+        if let Some(chain) = followed {
+            let path = chain.data.clone();
+            return Ok(Self { path, folder: None });
+        }
+        let folder = open_folder(root, head, is_known)?;
+        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        Ok(Self { path, folder })
     }
 }
 

@@ -84,6 +84,15 @@ pub trait TenantStore: Send {
         each: &mut dyn FnMut(KeyUse),
     ) -> Result<(), StoreError>;
 
+    /// When keys were last used, also by other processes, of those that were used since the last
+    /// call: for a store that several share.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn used_lately(&mut self, _now: UnixMillis) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
+        Ok(HashMap::new())
+    }
+
     /// Removes a bounded part of what is no longer kept at `now`: old usage, old entries of the
     /// audit. Says whether there is more to remove. To be called every minute, and again, between
     /// other calls, while there is more.

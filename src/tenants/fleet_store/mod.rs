@@ -8,13 +8,18 @@
 //! |---|---|
 //! | `named` | tenants, keys and accounts as records with names |
 //! | `audit` | the audit, read back |
+//! | `usage` | what keys used, over all processes |
 //! | `failures` | why a call failed |
 
 mod audit;
 mod failures;
 mod named;
+mod usage;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::Bytes;
 use nearhead_actors::fleet::{
@@ -34,13 +39,15 @@ use nearhead_tenants::{
     account::Accounts,
     audit::{AuditPage, AuditQuery},
     directory::Directory,
-    store::{Commit, Loaded, MemoryStore, Refreshed, StoreError, TenantStore},
+    id::KeyId,
+    store::{Commit, Loaded, Refreshed, StoreError, TenantStore},
     usage::{KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageQuery},
 };
 
 use self::{
     failures::{away, no_json, too_large},
     named::Named,
+    usage::FleetUsage,
 };
 use crate::metrics::RecordRefusals;
 
@@ -75,8 +82,7 @@ pub(super) struct FleetTenants {
     /// Reads in a row that ended because others wrote meanwhile.
     conflicts: u32,
     failed: Option<(Instant, StoreError)>,
-    /// What this process counted, which is not shared.
-    usage: Box<dyn TenantStore>,
+    usage: FleetUsage,
 }
 
 impl FleetTenants {
@@ -85,8 +91,15 @@ impl FleetTenants {
     /// # Errors
     /// The store does not answer, or has what the fleet did not write.
     pub(super) fn open(shared: &SharedStore, refusals: RecordRefusals) -> Result<Self, StoreError> {
+        let records = FleetRecords::open(&shared.options).map_err(away)?;
+        let usage = FleetUsage::new(
+            records.clone(),
+            shared.key.clone(),
+            refusals.clone(),
+            shared.options.owner.clone(),
+        );
         let mut this = Self {
-            records: FleetRecords::open(&shared.options).map_err(away)?,
+            records,
             key: shared.key.clone(),
             status: shared.status.clone(),
             refusals,
@@ -98,16 +111,10 @@ impl FleetTenants {
             spoiled_since: None,
             conflicts: 0,
             failed: None,
-            usage: Box::new(MemoryStore::default()),
+            usage,
         };
         this.read_all()?;
         Ok(this)
-    }
-
-    /// Keeps usage in a store of this process alone.
-    pub(super) fn with_usage(mut self, usage: Box<dyn TenantStore>) -> Self {
-        self.usage = usage;
-        self
     }
 
     /// Why a record is refused, which is counted.
@@ -401,7 +408,8 @@ impl TenantStore for FleetTenants {
         Ok(Loaded {
             directory: self.directory.clone(),
             accounts: self.accounts.clone(),
-            last_used: self.usage.load()?.last_used,
+            // If it cannot be read now, the next look at what was used lately reads it.
+            last_used: self.usage.last_used().unwrap_or_default(),
         })
     }
 
@@ -497,7 +505,8 @@ impl TenantStore for FleetTenants {
     }
 
     fn add_usage(&mut self, cells: &[UsageCell]) -> Result<(), StoreError> {
-        self.usage.add_usage(cells)
+        let is_away = matches!(self.failed, Some((_, StoreError::Away { .. })));
+        self.usage.add(cells, is_away)
     }
 
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
@@ -510,6 +519,10 @@ impl TenantStore for FleetTenants {
         each: &mut dyn FnMut(KeyUse),
     ) -> Result<(), StoreError> {
         self.usage.key_use(query, each)
+    }
+
+    fn used_lately(&mut self, now: UnixMillis) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
+        self.usage.used_lately(now)
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {

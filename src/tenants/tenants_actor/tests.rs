@@ -414,6 +414,22 @@ async fn a_change_is_tried_again_if_others_write() {
     served.run(create).await.unwrap();
 }
 
+/// A process of a fleet starts although usage cannot be read at that moment.
+#[actix::test]
+async fn usage_is_no_condition_of_a_start() {
+    let store = FailingStore::default();
+    let fails = Arc::clone(&store.fails_usage);
+    fails.store(true, Ordering::Relaxed);
+    let served = serve(OpenedStore {
+        is_shared: true,
+        ..store.open()
+    });
+    served.create_tenant(0).await;
+    fails.store(false, Ordering::Relaxed);
+    served.run(GetUsage::default()).await.unwrap();
+    assert_eq!(served.state.failure(), None);
+}
+
 /// What is missing in usage is counted.
 #[actix::test]
 async fn usage_that_has_no_room_is_counted() {

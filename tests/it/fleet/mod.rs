@@ -17,6 +17,8 @@
 //! | `quota_scripts` | the scripts for quotas, against plain models |
 //! | `tenants` | tenants and keys that all processes share |
 //! | `store_client` | the client of the store, and servers that hang, refuse or overflow |
+//! | `tenant_store` | the store of tenants in a real Redis, by the checks of every store |
+//! | `usage` | what keys used, over all processes |
 //! | `store` | a store that is restarted, and what others write into it |
 //!
 //! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
@@ -47,4 +49,6 @@ mod store;
 mod store_access;
 mod store_client;
 mod subscriber;
+mod tenant_store;
 mod tenants;
+mod usage;

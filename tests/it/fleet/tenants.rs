@@ -52,14 +52,14 @@ pub(super) fn wait_lets_in(servers: &[&Server], key: &str, expected: bool) {
     assert!(took < IN_FORCE_MAX, "it holds everywhere after {took:?}");
 }
 
-fn refused(server: &Server, reason: &str) -> f64 {
+pub(super) fn refused(server: &Server, reason: &str) -> f64 {
     server.metric(&format!(
         "nearhead_fleet_records_refused_total{{reason=\"{reason}\"}}"
     ))
 }
 
 /// The same person at another process: the cookie holds there as well, and pages have its origin.
-fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
+pub(super) fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
     let [from, to] = [of, server].map(|one| one.admin.unwrap().to_string());
     let mut other = Admin::nobody(server);
     let headers = admin.headers.iter();
@@ -68,7 +68,7 @@ fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
 }
 
 /// A leader and a replica without nodes, which have the same head.
-fn two_processes(name: &str, seed: u64) -> (Stage, Server, Server) {
+pub(super) fn two_processes(name: &str, seed: u64) -> (Stage, Server, Server) {
     let mut stage = Stage::new(name, seed, [150, 4]);
     let head = stage.go_to(130);
     let leader = stage.join(Some(stage.geth.address()));

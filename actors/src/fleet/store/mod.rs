@@ -19,6 +19,7 @@
 //! | `presence` | calls for who is there |
 //! | `quotas` | calls for what tenants may use |
 //! | `records` | records that are no entries, for a thread that blocks |
+//! | `usage` | what keys used, for the same thread |
 //! | `checks` | whether the server suits a fleet |
 
 mod bounded;
@@ -35,6 +36,7 @@ mod reply;
 mod resolver;
 mod script;
 mod url;
+mod usage;
 
 #[cfg(test)]
 pub(super) mod fake_server;
@@ -63,6 +65,7 @@ pub use self::{
     quotas::{CountCall, LoanCall},
     records::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, RecordsPage},
     url::{StoreUrl, StoreUrlError},
+    usage::UsagePage,
 };
 use self::{
     connect::Connector,

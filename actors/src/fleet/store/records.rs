@@ -101,8 +101,8 @@ struct Call {
     answer: Sender<Result<(Arc<str>, Value), StoreError>>,
 }
 
-/// The records of a fleet's store. Dropping it ends its thread.
-#[derive(Debug)]
+/// The records of a fleet's store; clones share its thread, which ends with the last one.
+#[derive(Clone, Debug)]
 pub struct FleetRecords {
     calls: Sender<Call>,
     prefix: String,
@@ -133,7 +133,7 @@ impl FleetRecords {
         })
     }
 
-    fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         format!("{{{}}}:{name}", self.prefix)
     }
 
@@ -145,7 +145,7 @@ impl FleetRecords {
         })
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         script: &'static KnownScript,
         keys: Vec<String>,
@@ -274,12 +274,12 @@ impl FleetRecords {
     }
 }
 
-fn nonsense(server: Arc<str>, text: Box<str>) -> StoreError {
+pub(super) fn nonsense(server: Arc<str>, text: Box<str>) -> StoreError {
     StoreError::new(server, StoreFault::Nonsense(text))
 }
 
 /// Names with bytes. A name that is not UTF-8 is none of a record, and refused as another one.
-fn pairs(found: Vec<Bytes>) -> Vec<(String, Bytes)> {
+pub(super) fn pairs(found: Vec<Bytes>) -> Vec<(String, Bytes)> {
     let pairs = found.chunks_exact(2);
     let pairs = pairs.map(|pair| {
         (

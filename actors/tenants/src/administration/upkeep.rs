@@ -11,8 +11,8 @@ use crate::{
 
 impl Administration {
     /// Removes a bounded part of what is over at `now`: old usage and audit, logins and API tokens,
-    /// and keys that have been over for long. Frees what only lists need if none is asked for.
-    /// Says whether there is more to remove.
+    /// and keys that have been over for long. Notes which keys other processes have used. Frees
+    /// what only lists need if none is asked for. Says whether there is more to remove.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -31,6 +31,9 @@ impl Administration {
         let removed = written.and_then(|()| self.remove_old_keys(now));
         // In any case, because this makes room.
         let is_more = self.store(StoreCall::Expire, |store| store.expire(now))?;
+        for (key, at) in self.store(StoreCall::Read, |store| store.used_lately(now))? {
+            self.mark_used(key, at);
+        }
         removed.map(|are_more| are_more || is_more)
     }
 

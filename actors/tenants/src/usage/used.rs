@@ -80,10 +80,11 @@ impl Used {
     }
 
     /// Numbers of one `Used`.
-    pub(crate) const NUMBERS: usize = 6 + LATENCY_BUCKETS;
+    pub const NUMBERS: usize = 6 + LATENCY_BUCKETS;
 
     /// All of it, in one order: what [`Self::from_numbers`] reads.
-    pub(crate) fn numbers(&self) -> [u64; Self::NUMBERS] {
+    #[must_use]
+    pub fn numbers(&self) -> [u64; Self::NUMBERS] {
         let [a, b, c, d, e, f, g, h] = self.latency;
         [
             self.requests,
@@ -103,7 +104,9 @@ impl Used {
         ]
     }
 
-    pub(crate) fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
+    /// The one with these numbers, in the order of [`Self::numbers`].
+    #[must_use]
+    pub fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
         let mut used = Self::default();
         let fields = used.numbers_mut().into_iter();
         fields

@@ -1,6 +1,9 @@
 //! What the tests administer.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use crate::{
     UnixMillis,
@@ -27,6 +30,8 @@ pub(super) struct SharedStore {
     /// The keys of each query of usage; 0 for all.
     pub(super) usage_queries: Arc<Mutex<Vec<usize>>>,
     pub(super) fails: Arc<Mutex<bool>>,
+    /// What another process has used.
+    pub(super) used_elsewhere: Arc<Mutex<HashMap<KeyId, UnixMillis>>>,
 }
 
 impl SharedStore {
@@ -81,6 +86,10 @@ impl TenantStore for SharedStore {
     ) -> Result<(), StoreError> {
         self.note_query(&query.of);
         self.call(|store| store.key_use(query, each))
+    }
+
+    fn used_lately(&mut self, _: UnixMillis) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
+        Ok(self.used_elsewhere.lock().unwrap().clone())
     }
 
     fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::scene::*;
@@ -349,4 +351,18 @@ fn units_of_a_removed_key_still_count() {
             .by_tenant(made),
         4_000
     );
+}
+
+/// When another process of a fleet used a key is noted each minute, unless this one used it later.
+#[test]
+fn what_other_processes_use_is_noted() {
+    let mut scene = Scene::new();
+    let [alice, bob] = [scene.alice.view.id, scene.bob.view.id];
+    let before = UnixMillis(NOW.0 - 60_000);
+    scene.administration.mark_used(bob, NOW);
+    let used = HashMap::from([(alice, before), (bob, before)]);
+    *scene.store.used_elsewhere.lock().unwrap() = used;
+    scene.administration.expire(NOW).unwrap();
+    assert_eq!(scene.done(GetKey { id: alice }).last_used, Some(before));
+    assert_eq!(scene.done(GetKey { id: bob }).last_used, Some(NOW));
 }

@@ -1,0 +1,306 @@
+//! What keys used, over all processes of the fleet.
+//!
+//! A process writes its own sums under its own name (`nearhead_fleet::usage` says why), and reads
+//! those of all when somebody asks. What was counted is taken at once, and written if the store
+//! answers; else it waits here, bounded, and when there is no room, with whoever counts.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::Instant,
+};
+
+use nearhead_actors::fleet::store::FleetRecords;
+use nearhead_fleet::{
+    bounds::{USAGE_COARSE_EVERY, USAGE_WRITE_BYTES},
+    fleet_key::FleetKey,
+    usage::{OwnUsage, SealedPart, UsageCell as FleetCell, UsageOwner, UsagePart, UsagePeriod},
+};
+use nearhead_tenants::{
+    UnixMillis,
+    id::KeyId,
+    store::StoreError,
+    usage::{
+        KeyOwner, KeyUse, KeyUseQuery, OK_LABEL, Resolution, UsageAnswer, UsageCell, UsageOf,
+        UsageQuery, UsageRow, Used,
+    },
+};
+
+use super::failures::away;
+use crate::metrics::RecordRefusals;
+
+/// Pages of one read: as many as there may be, if all parts are short.
+const PAGES_MAX: usize = 1024;
+
+/// Minutes in which it is looked for what other processes used. Who was away for longer reads when
+/// all keys were last used.
+const LOOK_BACK: u64 = 60 * 60 * 1_000;
+
+/// Usage of a fleet.
+pub(super) struct FleetUsage {
+    records: FleetRecords,
+    key: FleetKey,
+    refusals: RecordRefusals,
+    own: OwnUsage,
+    /// When hours and days were last written.
+    coarse_written: Instant,
+    /// When it was last looked for what others used.
+    looked: UnixMillis,
+}
+
+const fn period(resolution: Resolution) -> UsagePeriod {
+    match resolution {
+        Resolution::Minute => UsagePeriod::Minute,
+        Resolution::Hour => UsagePeriod::Hour,
+        Resolution::Day => UsagePeriod::Day,
+    }
+}
+
+fn fleet_cell(cell: &UsageCell) -> FleetCell {
+    FleetCell {
+        key: cell.key.bytes(),
+        owner: cell.owner.map(|owner| UsageOwner {
+            tenant: owner.tenant.bytes(),
+            chain: owner.chain.map(KeyId::bytes),
+        }),
+        method: cell.method.clone(),
+        outcome: cell.outcome.clone(),
+        last: cell.last.0,
+        numbers: cell.used.numbers(),
+    }
+}
+
+fn owner_of(cell: &FleetCell) -> Option<KeyOwner> {
+    cell.owner.map(|owner| KeyOwner {
+        tenant: owner.tenant.into(),
+        chain: owner.chain.map(KeyId::from),
+    })
+}
+
+/// Whether a question is about a key.
+fn is_of(of: &UsageOf, keys: &HashSet<KeyId>, key: KeyId, owner: Option<KeyOwner>) -> bool {
+    match of {
+        UsageOf::All => true,
+        UsageOf::Tenant(tenant) => owner.is_some_and(|owner| owner.tenant == *tenant),
+        UsageOf::Keys(_) => keys.contains(&key),
+        UsageOf::Chains(_) => {
+            let chain = owner.and_then(|owner| owner.chain);
+            keys.contains(&chain.unwrap_or(key))
+        }
+    }
+}
+
+fn keys_of(of: &UsageOf) -> HashSet<KeyId> {
+    match of {
+        UsageOf::All | UsageOf::Tenant(_) => HashSet::new(),
+        UsageOf::Keys(keys) | UsageOf::Chains(keys) => keys.iter().copied().collect(),
+    }
+}
+
+impl FleetUsage {
+    /// Usage of a process with this name, which no process had before.
+    pub(super) fn new(
+        records: FleetRecords,
+        key: FleetKey,
+        refusals: RecordRefusals,
+        process: String,
+    ) -> Self {
+        Self {
+            records,
+            key,
+            refusals,
+            own: OwnUsage::new(process),
+            coarse_written: Instant::now(),
+            looked: UnixMillis(0),
+        }
+    }
+
+    /// Takes what was counted, and writes it unless the store is known to be away. What is taken
+    /// is not lost if it cannot be written: it is written later.
+    pub(super) fn add(&mut self, cells: &[UsageCell], is_away: bool) -> Result<(), StoreError> {
+        if !self.own.has_room(cells.len()) {
+            self.write(true)?;
+            self.own.forget_written();
+        }
+        for cell in cells {
+            self.own.add(cell.minute.0, &fleet_cell(cell));
+        }
+        let is_due = self.coarse_written.elapsed() >= USAGE_COARSE_EVERY;
+        if !is_away && let Err(error) = self.write(is_due) {
+            tracing::debug!(%error, "usage is written later");
+        }
+        self.own.forget_ended();
+        Ok(())
+    }
+
+    /// Writes what is not written yet: minutes, and all of it if it is little or `with_coarse`.
+    fn write(&mut self, with_coarse: bool) -> Result<(), StoreError> {
+        let parts = self.own.unwritten(with_coarse, &self.key);
+        let mut rest = parts.as_slice();
+        while !rest.is_empty() {
+            let (batch, others) = rest.split_at(batch_len(rest));
+            let put = self.records.put_usage(batch, self.own.latest());
+            put.map_err(away)?;
+            self.own.written(batch);
+            rest = others;
+        }
+        if self.own.is_written() {
+            self.coarse_written = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Writes what is not written yet, and removes some of what is no longer kept.
+    pub(super) fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        self.write(true)?;
+        self.own.forget_ended();
+        self.records.put_usage(&[], now.0).map_err(away)
+    }
+
+    /// Calls `each` for every cell of the periods that begin in a range, with when they begin. What
+    /// nobody of the fleet has sealed is left out and counted.
+    fn cells(
+        &self,
+        period: UsagePeriod,
+        (from, to): (u64, u64),
+        mut each: impl FnMut(u64, &FleetCell),
+    ) -> Result<(), StoreError> {
+        for (start, cell) in self.own.cells(period, from, to) {
+            each(start, cell);
+        }
+        let (mut next, mut seen) = (None, HashSet::new());
+        for _ in 0..PAGES_MAX {
+            let page = self.records.read_usage(period, (from, to), next);
+            let page = page.map_err(away)?;
+            for (name, bytes) in page.parts {
+                let part = match UsagePart::open(&name, &bytes, &self.key) {
+                    Ok(part) => part,
+                    // It was removed just now.
+                    Err(_) if bytes.is_empty() => continue,
+                    Err(error) => {
+                        self.refusals.count_usage(&error);
+                        continue;
+                    }
+                };
+                let is_asked_for = part.period == period && (from..to).contains(&part.start);
+                if is_asked_for && !self.own.holds(&part) && seen.insert(name) {
+                    part.cells.iter().for_each(|cell| each(part.start, cell));
+                }
+            }
+            next = page.next;
+            if next.is_none() {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Away {
+            reason: "the fleet's store has more usage than a fleet writes".to_owned(),
+        })
+    }
+
+    pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
+        let keys = keys_of(&query.of);
+        let mut groups: BTreeMap<_, Used> = BTreeMap::new();
+        let mut is_truncated = false;
+        let range = (query.resolution.start(query.from).0, query.to.0);
+        self.cells(period(query.resolution), range, |start, cell| {
+            let key = KeyId::from(cell.key);
+            if !is_of(&query.of, &keys, key, owner_of(cell)) {
+                return;
+            }
+            let group = (
+                query.by.time.then_some(UnixMillis(start)),
+                query.by.key.then_some(key),
+                query.by.method.then(|| cell.method.clone()),
+                query.by.outcome.then(|| cell.outcome.clone()),
+            );
+            let used = Used::from_numbers(cell.numbers);
+            groups.entry(group).or_default().add(&used);
+            // Those that go are behind as many others, so that nothing later brings them back.
+            if groups.len() > query.rows_max {
+                groups.pop_last();
+                is_truncated = true;
+            }
+        })?;
+        let rows = groups.into_iter();
+        let rows = rows.map(|((at, key, method, outcome), used)| UsageRow {
+            at,
+            key,
+            method,
+            outcome,
+            used,
+        });
+        Ok(UsageAnswer {
+            rows: rows.collect(),
+            is_truncated,
+        })
+    }
+
+    pub(super) fn key_use(
+        &self,
+        query: &KeyUseQuery,
+        each: &mut dyn FnMut(KeyUse),
+    ) -> Result<(), StoreError> {
+        let keys = keys_of(&query.of);
+        let range = (query.resolution.start(query.from).0, query.to.0);
+        self.cells(period(query.resolution), range, |_, cell| {
+            let (key, owner) = (KeyId::from(cell.key), owner_of(cell));
+            if is_of(&query.of, &keys, key, owner) {
+                let used = Used::from_numbers(cell.numbers);
+                each(KeyUse::new(key, owner, *cell.outcome == *OK_LABEL, &used));
+            }
+        })
+    }
+
+    /// When keys were last used.
+    pub(super) fn last_used(&self) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
+        let mut last_used = HashMap::new();
+        self.cells(UsagePeriod::LastUse, (0, u64::MAX), |_, cell| {
+            mark(&mut last_used, cell);
+        })?;
+        Ok(last_used)
+    }
+
+    /// When keys were last used, of those that were used since the last call.
+    pub(super) fn used_lately(
+        &mut self,
+        now: UnixMillis,
+    ) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
+        let mut used = HashMap::new();
+        if now.0 < self.looked.0 || now.0 - self.looked.0 > LOOK_BACK {
+            used = self.last_used()?;
+        } else {
+            // What is written late is of a minute before.
+            let minute = UsagePeriod::Minute;
+            let from = minute.start(self.looked.0.saturating_sub(2 * minute.millis()));
+            self.cells(minute, (from, u64::MAX), |_, cell| mark(&mut used, cell))?;
+        }
+        self.looked = now;
+        Ok(used)
+    }
+}
+
+fn mark(last_used: &mut HashMap<KeyId, UnixMillis>, cell: &FleetCell) {
+    let last = last_used.entry(cell.key.into()).or_default();
+    *last = UnixMillis(cell.last).max(*last);
+}
+
+/// How many of these parts are written at once: at least one.
+fn batch_len(parts: &[SealedPart]) -> usize {
+    let mut bytes = 0;
+    let fit = parts.iter().take_while(|part| {
+        bytes += part.bytes.len();
+        bytes <= USAGE_WRITE_BYTES
+    });
+    fit.count().clamp(1, parts.len().max(1))
+}
+
+impl Drop for FleetUsage {
+    /// Writes what is not written yet. The calls are bounded in time, and the first one that fails
+    /// is the last.
+    fn drop(&mut self) {
+        if !self.own.is_written()
+            && let Err(error) = self.write(true)
+        {
+            tracing::warn!(%error, "the last usage is not written");
+        }
+    }
+}
