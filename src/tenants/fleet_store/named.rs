@@ -139,6 +139,8 @@ pub(super) fn changes(records: &Named) -> Option<Refreshed> {
         let order = match kind {
             "tenant" | "account" => 0,
             "key" | "login" | "token" => 1,
+            // What is gone need not be known.
+            _ if record.is_none() => continue,
             _ => return None,
         };
         ordered.push((order, kind, id, record.as_deref()));

@@ -3,19 +3,27 @@
 use std::{
     cell::Cell,
     collections::HashMap,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nearhead::tenants::open_fleet_store;
-use nearhead_actors::fleet::{FleetStatus, SharedStore, store::StoreOptions};
+use nearhead_actors::fleet::{
+    FleetStatus, SharedStore,
+    store::{FleetRecords, RecordsCommit, StoreOptions},
+};
 use nearhead_fleet::{
     fleet_key::FleetKey,
+    record::Record,
+    record_set::{Manifest, RecordSet, SetChanges},
     usage::{USAGE_NUMBERS, UsagePeriod},
 };
 use nearhead_tenants::{
     UnixMillis,
     audit::{AuditPage, AuditQuery},
-    id::KeyId,
+    command::{Change, Command},
+    directory::Directory,
+    id::{KeyId, TenantId},
+    limits::TenantLimits,
     store::{
         Commit, Loaded, Refreshed, StoreError, TenantStore,
         checks::{
@@ -288,4 +296,108 @@ fn every_process_knows_when_a_key_was_last_used() {
         HashMap::from([(key, at.after(minute))])
     );
     assert_eq!(other.used_lately(later).unwrap(), HashMap::new());
+}
+
+/// Writes one record as a process of a newer version does: or removes it, if there is no payload.
+fn write_as_newer(stores: &FleetStores<'_>, name: &str, payload: Option<&'static [u8]>) {
+    let key = stores.fleet_key();
+    let records = FleetRecords::open(&stores.options()).unwrap();
+    let page = records.page(0).unwrap();
+    assert_eq!(page.next, None, "there are few records");
+    let opened = |name: &str, bytes: &[u8]| {
+        let (record, digest) = Record::open(name, bytes, &key).unwrap();
+        (name.to_owned(), Some((record.revision, digest)))
+    };
+    let known: SetChanges = page
+        .records
+        .iter()
+        .map(|(name, bytes)| opened(name, bytes))
+        .collect();
+    let mut set = RecordSet::default();
+    let manifest = Manifest::open(&page.manifest, &key).unwrap();
+    set.make(known, manifest).unwrap();
+    let revision = manifest.revision + 1;
+    let bytes = payload.map(|payload| {
+        let record = Record {
+            name: name.to_owned(),
+            revision,
+            payload: payload.into(),
+        };
+        record.seal(&key).unwrap()
+    });
+    let change = match &bytes {
+        Some(bytes) => opened(name, bytes),
+        None => (name.to_owned(), None),
+    };
+    let after = set
+        .after(&SetChanges::from([change]), revision, manifest.audit)
+        .unwrap();
+    let commit = RecordsCommit {
+        known: page.manifest,
+        manifest: after.seal(&key).unwrap(),
+        revision,
+        records: vec![(name.to_owned(), bytes.unwrap_or_default())],
+        ..RecordsCommit::default()
+    };
+    assert_eq!(records.commit(commit), Ok(true));
+}
+
+/// The change that makes a tenant.
+fn new_tenant(name: &str) -> Vec<Change> {
+    let command = Command::CreateTenant {
+        id: TenantId::of_configured(name),
+        name: name.parse().unwrap(),
+        limits: TenantLimits::default(),
+    };
+    Directory::default().plan(command, now()).unwrap()
+}
+
+/// A process of this version goes on with what it knows, and never writes that over what a newer
+/// one has written, however long it waits.
+#[test]
+fn records_of_a_newer_version_are_not_written_over() {
+    /// Longer than it waits before it puts back what others have spoiled.
+    const WAIT: Duration = Duration::from_secs(3);
+
+    let redis = redis("fleet-store-newer");
+    for (name, payload) in [
+        ("robot:1", &br#"{"arms":2}"#[..]),
+        (
+            "tenant:0123456789abcdef",
+            br#"{"form":"of a newer version"}"#,
+        ),
+    ] {
+        let stores = FleetStores::new(&redis, format!("newer-{}", name.len()));
+        let mut store = stores.open();
+        let (alice, bob) = (new_tenant("alice"), new_tenant("bob"));
+        let make = |directory| Commit {
+            directory,
+            ..Commit::default()
+        };
+        store.commit(&make(&alice)).unwrap();
+        let known = store.load().unwrap().directory;
+        write_as_newer(&stores, name, Some(payload));
+        let written = || {
+            let records = FleetRecords::open(&stores.options()).unwrap();
+            let page = records.page(0).unwrap();
+            (page.manifest, page.records)
+        };
+        let before = written();
+        let since = Instant::now();
+        while since.elapsed() < WAIT {
+            assert_eq!(store.refresh(), Err(StoreError::NewerRecords), "{name}");
+            std::thread::yield_now();
+        }
+        assert_eq!(store.commit(&make(&bob)), Err(StoreError::NewerRecords));
+        assert_eq!(written(), before, "{name}");
+        assert_eq!(store.load().unwrap().directory, known);
+        // One that starts knows nothing that it could serve.
+        let opened = stores.try_open().map(|_| ());
+        assert_eq!(opened, Err(StoreError::NewerRecords), "{name}");
+        // When the newer version has left, this one goes on.
+        write_as_newer(&stores, name, None);
+        store.refresh().unwrap();
+        store.commit(&make(&bob)).unwrap();
+        assert_eq!(stores.open().load().unwrap().directory.tenants().len(), 2);
+    }
 }
