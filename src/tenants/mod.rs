@@ -7,12 +7,14 @@
 //! | `ask` | asks it, and does not wait for a disk that hangs |
 //! | `open` | which store a configuration has |
 //! | `fleet_store` | the store that the processes of a fleet share |
+//! | `fleet_mark` | marks the folder of a process of a fleet |
 //! | `offline` | the store of a data folder that no service uses |
 //! | `store_state` | whether the store works |
 //! | `tenant_metrics` | what tenants use, as metrics |
 //! | `usage_meter` | what one worker has counted, and how it gets to the actor |
 
 mod ask;
+mod fleet_mark;
 mod fleet_store;
 mod messages;
 mod offline;

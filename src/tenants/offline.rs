@@ -10,6 +10,7 @@ use nearhead_tenants::{
     store::{SqliteStore, StoreError},
 };
 
+use super::fleet_mark;
 use crate::{
     access::ConfiguredKey,
     rpc::{self, Forwarding},
@@ -31,6 +32,16 @@ pub enum OfflineError {
         "{} is in use by a running nearhead: give its --admin-url instead of --data-dir", path.display()
     )]
     InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Its process is one of a fleet, whose tenants are elsewhere.
+    #[error(
+        "{} belongs to a process of a fleet, whose tenants and keys are in the fleet's store: give \
+         the --admin-url of a running process of the fleet instead of --data-dir; or start the \
+         process once without --fleet, if it is to leave the fleet", path.display()
+    )]
+    OfFleet {
         /// The folder.
         path: PathBuf,
     },
@@ -86,6 +97,7 @@ impl OfflineError {
     pub const fn is_misuse(&self) -> bool {
         match self {
             Self::InUse { .. }
+            | Self::OfFleet { .. }
             | Self::NoRoot
             | Self::NoChain { .. }
             | Self::SeveralChains { .. }
@@ -112,6 +124,13 @@ impl OfflineTenants {
             DataFolderError::InUse { path } => OfflineError::InUse { path },
             error => OfflineError::Folder(error),
         })?;
+        let is_of_fleet = fleet_mark::is_set(&path).map_err(|error| {
+            let path = path.clone();
+            OfflineError::Folder(DataFolderError::Unusable { path, error })
+        })?;
+        if is_of_fleet {
+            return Err(OfflineError::OfFleet { path });
+        }
         let administration = Administration::open(AdministrationSetup {
             store: Box::new(SqliteStore::open(&path)?),
             configured: configured.iter().map(ConfiguredKey::entry).collect(),

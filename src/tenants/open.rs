@@ -1,6 +1,7 @@
 //! Which store a configuration has.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use nearhead_tenants::store::{MemoryStore, SqliteStore, StoreError, TenantStore}
 
 use tokio::{task::spawn_blocking, time::sleep};
 
-use super::fleet_store::FleetTenants;
+use super::{fleet_mark, fleet_store::FleetTenants};
 use crate::metrics::{Metrics, RecordRefusals};
 
 /// Pause before a fleet's store is read again that could not be read at the start.
@@ -70,6 +71,7 @@ pub(crate) fn open(
     let Some(path) = path else {
         return Ok(in_memory());
     };
+    mark(&path, fleet_mark::remove);
     match OpenedStore::of_folder(&path) {
         Ok(opened) => Ok(OpenedStore { folder, ..opened }),
         Err(error @ StoreError::Unusable { .. }) if matches!(root, DataRoot::Auto(_)) => {
@@ -81,7 +83,8 @@ pub(crate) fn open(
 }
 
 /// Opens the store that all processes of a fleet share. It waits until that can be read: a process
-/// that does not know the keys could only refuse them.
+/// that does not know the keys could only refuse them. The process' own folder is marked, because
+/// nobody reads tenants and keys there.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -90,6 +93,9 @@ pub(crate) async fn open_shared(
     refusals: RecordRefusals,
     local: LocalFolder,
 ) -> Result<OpenedStore, OpenError> {
+    if let Some(path) = &local.path {
+        mark(path, fleet_mark::set);
+    }
     let mut shown = None;
     loop {
         let (shared, refusals) = (shared.clone(), refusals.clone());
@@ -157,6 +163,19 @@ impl LocalFolder {
         let path = folder.as_ref().map(|folder| folder.path().to_owned());
         Ok(Self { path, folder })
     }
+}
+
+/// Marks a folder, or removes its mark. That matters to commands alone, so that the service goes on
+/// if it cannot be done.
+fn mark(path: &Path, mark: fn(&Path) -> io::Result<()>) {
+    let folder = path.to_owned();
+    let marked = in_time(DISK_WAIT_MAX, move || mark(&folder));
+    let error = match marked {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(%error, "the data folder does not say whether its process is one of a fleet");
 }
 
 impl OpenedStore {

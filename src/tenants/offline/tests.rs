@@ -69,3 +69,24 @@ fn one_process_uses_a_folder() {
     assert_eq!(found.tenants[0].name.as_str(), "alice");
     let _ = fs::remove_dir_all(path);
 }
+
+/// Nobody would read what a command changes there.
+#[test]
+fn the_folder_of_a_process_of_a_fleet_is_refused() {
+    let (path, root) = root("fleet", &[MAINNET]);
+    let folder = path.join(MAINNET);
+    fleet_mark::set(&folder).unwrap();
+    fleet_mark::set(&folder).unwrap();
+    let refused = OfflineTenants::open(&root, None, &[]).map(|_| ());
+    let error = refused.unwrap_err();
+    assert!(matches!(error, OfflineError::OfFleet { .. }) && error.is_misuse());
+    for part in [folder.to_str().unwrap(), "fleet's store", "--admin-url"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert!(!folder.join("tenants.sqlite").exists(), "nothing is made");
+    // The process left the fleet.
+    fleet_mark::remove(&folder).unwrap();
+    fleet_mark::remove(&folder).unwrap();
+    OfflineTenants::open(&root, None, &[]).unwrap();
+    let _ = fs::remove_dir_all(path);
+}

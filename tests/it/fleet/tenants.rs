@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::stage::{Stage, wait_heads};
 use crate::{
     admin_api::client::{Admin, id_and_key},
-    harness::{Connection, Server, check, wait_until},
+    harness::{Connection, Server, check, nearhead, run_with_input, scratch, wait_until},
     websocket::client::Client,
 };
 
@@ -413,4 +413,21 @@ fn keys_hold_while_the_store_is_away_and_are_put_back() {
     let late = stage.join(None);
     check("kept", &lets_in(&late, &kept), &true);
     check("revoked", &lets_in(&late, &revoked), &false);
+}
+
+/// What a command changes in the folder of a process of a fleet, nobody would read.
+#[test]
+fn commands_refuse_the_folder_of_a_process_of_a_fleet() {
+    let (stage, _a, _b) = two_processes("fleet-folder", 67);
+    let folder = scratch("fleet-folder-data");
+    let root = folder.to_str().unwrap().to_owned();
+    let options = ["--fleet", &stage.redis.url(), "--data-dir", &root];
+    let process = stage.join_by(None, &options).process;
+    process.terminate();
+    process.check_end(0);
+    let arguments = ["tenant", "create", "acme", "--data-dir", &root];
+    let output = run_with_input(&mut nearhead(arguments), b"");
+    check("exit code", &output.status.code(), &Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the fleet's store"), "{said}");
 }
