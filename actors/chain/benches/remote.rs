@@ -82,6 +82,7 @@ fn measure(name: &str, profile: Profile) {
     let mut times = <[Vec<Duration>; 6]>::default();
     let (mut read, mut plain, mut rust) = (Vec::new(), Vec::new(), Vec::new());
     let mut rlp_times = <[Vec<Duration>; 2]>::default();
+    let mut saved_times = <[Vec<Duration>; 3]>::default();
     let mut sizes = [0; 6];
     for number in 0..2 * BLOCKS {
         let step = producer.step().expect("a block is made");
@@ -93,6 +94,9 @@ fn measure(name: &str, profile: Profile) {
             read.push(time(|| StatedBlock::read(&full).expect("the answer is honest")).1);
             plain.push(time(|| values(block)).1);
             rust.push(recovered_by_k256(raw));
+            for (times, time) in saved_times.iter_mut().zip(saved(&verifier, block)) {
+                times.push(time);
+            }
             let in_rlp = |item: RawItem, times: &mut Vec<_>| {
                 let (json, time) = time(|| item.json(usize::MAX).expect("it is encoded"));
                 times.push(time);
@@ -137,6 +141,28 @@ fn measure(name: &str, profile: Profile) {
         block_rlp / 1000,
         receipts_rlp / 1000
     );
+    let [save, restore, json] = saved_times
+        .each_mut()
+        .map(|times| median(times).as_micros());
+    println!(
+        "  a block as bytes: made {save} µs, verified {restore} µs, then its senders and JSON {json} µs"
+    );
+}
+
+/// The shortest times to make the bytes of a block, to verify a block from them, and to recover its
+/// senders and make its JSON.
+fn saved(verifier: &Verifier, block: &Block) -> [Duration; 3] {
+    let mut shortest = [Duration::MAX; 3];
+    for _ in 0..ROUNDS {
+        let (bytes, save) = time(|| block.save().expect("the block fits"));
+        let restore = || verifier.restore(block.hash, &bytes);
+        let (restored, restore) = time(|| restore().expect("the block is honest"));
+        let ((), json) = time(|| restored.make_json().expect("the block is honest"));
+        for (shortest, time) in shortest.iter_mut().zip([save, restore, json]) {
+            *shortest = (*shortest).min(time);
+        }
+    }
+    shortest
 }
 
 /// The shortest time of each of [`PARTS`] in several rounds, to exclude the machine's other work.
