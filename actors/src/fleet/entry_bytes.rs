@@ -1,49 +1,32 @@
 //! Blocks as entries have them.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use alloy_primitives::{B256, Bytes};
-use nearhead_chain::{
-    block::Block,
-    window::{Snapshot, WINDOW_BLOCKS},
-};
+use alloy_primitives::Bytes;
+use nearhead_chain::{block::Block, window::Snapshot};
 use nearhead_fleet::{
     block_id::{BlockId, EntryBlock},
     bounds::ENTRY_BYTES_MAX,
 };
-use parking_lot::Mutex;
 
-/// Bytes that are kept. What makes way is made again from its block, which takes as long as to
-/// write its JSON.
-const BYTES_MAX: usize = 128 << 20;
+use crate::saved::KeptBytes;
 
 /// Bytes of an entry besides those of its blocks: numbers and hashes.
 const ENTRY_FRAME_BYTES: usize = 64 << 10;
 
-/// Blocks below the window that are kept: a reorg to a shorter chain makes room for them.
-const BELOW_WINDOW: u64 = 16;
-
-/// The bytes of blocks near the head, in the form of the saved window: compressed RLP of block,
-/// receipts and total difficulty. A replica keeps what it has verified, so that it need not make a
-/// snapshot when it leads.
+/// The bytes of blocks near the head, as entries have them: those of the saved window, which are
+/// compressed RLP of block, receipts and total difficulty. A replica keeps what it has verified, so
+/// that it need not make a snapshot when it leads.
 #[derive(Clone, Debug)]
 pub(super) struct EntryBytes {
-    kept: Arc<Mutex<Kept>>,
+    kept: KeptBytes,
     /// Bytes of one block: more do not fit an entry.
     block_bytes_max: usize,
 }
 
+#[cfg(test)]
 impl Default for EntryBytes {
     fn default() -> Self {
-        Self::bounded(ENTRY_BYTES_MAX - ENTRY_FRAME_BYTES)
+        Self::new(KeptBytes::default())
     }
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    /// By number and hash, so that the oldest make way first.
-    blocks: BTreeMap<(u64, B256), Bytes>,
-    bytes: usize,
 }
 
 /// A block cannot be put into an entry: it is larger than an entry or a saved block may be, or has
@@ -53,37 +36,31 @@ struct Kept {
 pub(super) struct Unfit(pub(super) BlockId);
 
 impl EntryBytes {
+    /// The bytes that are kept here.
+    pub(super) const fn new(kept: KeptBytes) -> Self {
+        Self {
+            kept,
+            block_bytes_max: ENTRY_BYTES_MAX - ENTRY_FRAME_BYTES,
+        }
+    }
+
     /// Nothing yet, of blocks with at most so many bytes.
+    #[cfg(test)]
     pub(super) fn bounded(block_bytes_max: usize) -> Self {
         Self {
-            kept: Arc::default(),
             block_bytes_max,
+            ..Self::default()
         }
     }
 
     /// Keeps the bytes of a block that was verified.
     pub(super) fn keep(&self, id: BlockId, bytes: Bytes) {
-        let mut kept = self.kept.lock();
-        kept.bytes += bytes.len();
-        if let Some(before) = kept.blocks.insert((id.number, id.hash), bytes) {
-            kept.bytes -= before.len();
-        }
-        let newest = kept.blocks.last_key_value().map_or(0, |(key, _)| key.0);
-        let oldest = newest.saturating_sub(WINDOW_BLOCKS as u64 + BELOW_WINDOW);
-        while let Some(entry) = kept.blocks.first_entry() {
-            let (number, _) = *entry.key();
-            if number >= oldest && kept.bytes <= BYTES_MAX {
-                break;
-            }
-            if let Some((_, bytes)) = kept.blocks.pop_first() {
-                kept.bytes -= bytes.len();
-            }
-        }
+        self.kept.keep(id.number, id.hash, bytes);
     }
 
     /// The bytes of this block, if they are kept.
     pub(super) fn get(&self, id: BlockId) -> Option<Bytes> {
-        self.kept.lock().blocks.get(&(id.number, id.hash)).cloned()
+        self.kept.get(id.number, id.hash)
     }
 
     /// How many bytes this block has; if they are not kept, an upper bound.

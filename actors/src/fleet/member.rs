@@ -88,6 +88,7 @@ pub(super) struct Parts {
     pub(super) standing: Arc<Standing>,
     pub(super) status: FleetStatus,
     pub(super) verifier: Arc<remote::Verifier>,
+    pub(super) bytes: EntryBytes,
 }
 
 /// One process of a fleet.
@@ -131,8 +132,8 @@ impl Member {
             standing,
             status,
             verifier,
+            bytes,
         } = parts;
-        let bytes = EntryBytes::default();
         let reader = Reader {
             replica: Replica::new(key.clone(), WINDOW_BLOCKS),
             verifier: EntryVerifier::new(verifier, link.head.clone(), bytes.clone()),

@@ -6,6 +6,7 @@ use nearhead_chain::network::ServedChain;
 use nearhead_fleet::fleet_key::FleetKey;
 
 use super::{
+    entry_bytes::EntryBytes,
     member::{Member, Parts},
     node_follower::NodeFollower,
     presence::PresenceWriter,
@@ -177,6 +178,7 @@ impl Source for FleetSource {
             rules,
             verifier,
             writer,
+            kept,
         } = nodes.into_parts();
         let ServedChain { id: chain_id, .. } = served;
         let ended = stop_of(&runtime, &link);
@@ -214,6 +216,7 @@ impl Source for FleetSource {
                 standing,
                 status,
                 verifier,
+                bytes: EntryBytes::new(kept),
             };
             let member = Member::new(parts).run(ended);
             let outcome = tokio::select! {

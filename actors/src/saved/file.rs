@@ -109,7 +109,7 @@ impl From<Error> for FileError {
 pub(super) struct Change {
     /// Blocks to add: hash, number, and what `Block::save` made of them. `None`: the block is too
     /// large to save, and the next process fetches it.
-    pub(super) blocks: Vec<(B256, u64, Option<Vec<u8>>)>,
+    pub(super) blocks: Vec<(B256, u64, Option<Bytes>)>,
     /// Hashes of blocks to remove.
     pub(super) removed: Vec<B256>,
     /// Trie nodes and codes to add, or to make the newest.
@@ -259,7 +259,7 @@ impl SavedFile {
             let sql = "INSERT OR REPLACE INTO blocks (hash, number, content) VALUES (?1, ?2, ?3)";
             let number = i64::try_from(*number).unwrap_or(i64::MAX);
             let mut statement = transaction.prepare_cached(sql)?;
-            statement.execute(params![hash.as_slice(), number, content])?;
+            statement.execute(params![hash.as_slice(), number, content.as_ref()])?;
         }
         let stored = change.items.iter().map(|(hash, _)| hash);
         for hash in change.dropped.iter().chain(stored) {

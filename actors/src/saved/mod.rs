@@ -16,6 +16,7 @@
 //! | `items` | trie nodes and codes, read as they are needed |
 //! | `restored` | what a process takes over from an earlier one |
 //! | `writer` | what is written, and when |
+//! | `kept_bytes` | blocks near the head in the form of the file, for a fleet |
 //! | `merged_blocks` | the blocks whose changes are merged into the state that is held |
 //! | `status` | how often each ended how |
 //! | `file_check` | tests: what holds for every file |
@@ -26,6 +27,7 @@ mod file;
 #[expect(clippy::expect_used, reason = "a failed check is a failed test")]
 mod file_check;
 mod items;
+mod kept_bytes;
 mod merged_blocks;
 mod restored;
 mod status;
@@ -41,6 +43,7 @@ pub(crate) use file::FileError;
 #[cfg(any(test, feature = "testing"))]
 pub use file_check::{check_file, check_rows};
 pub(crate) use items::{SavedItems, WantedState};
+pub(crate) use kept_bytes::KeptBytes;
 pub(crate) use merged_blocks::MergedBlocks;
 pub(crate) use restored::{Restored, SavedSetup};
 pub use status::SavedStatus;

@@ -10,7 +10,7 @@ use crossbeam::channel::{self, Sender};
 use nearhead_chain::{remote::Verifier, trie::NodeStore};
 
 use super::{
-    FileError, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, SavedWriter,
+    FileError, KeptBytes, MergedBlocks, SavedBlocks, SavedItems, SavedStatus, SavedWriter,
     file::{BlockRow, SavedFile},
     writer::WriterSetup,
 };
@@ -44,6 +44,8 @@ pub(crate) struct SavedSetup {
     /// The held state, which records its changes.
     pub(crate) store: Arc<NodeStore>,
     pub(crate) head: Head,
+    /// Blocks whose bytes were made already.
+    pub(crate) kept: KeptBytes,
     /// Most bytes of the file for trie nodes and codes.
     pub(crate) items_bytes_max: u64,
 }
@@ -155,6 +157,7 @@ impl Restored {
             head: setup.head.clone(),
             store: Arc::clone(&setup.store),
             merged: Arc::clone(&self.merged),
+            kept: setup.kept.clone(),
             blocks: self.blocks.clone(),
             status: Arc::clone(&self.status),
             items_bytes_max: setup.items_bytes_max,

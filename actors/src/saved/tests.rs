@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, Bytes};
 use nearhead_chain::{
     block::Block,
     dev::{CHAIN_ID, DevConfig, Producer, Profile},
@@ -19,7 +19,7 @@ use nearhead_chain::{
 use rusqlite::{Connection, Row};
 use serde_json::Value;
 
-use super::{Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
+use super::{KeptBytes, Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
 use crate::{head::Head, test_wait::wait_until};
 
 const STATE_BYTES: usize = 64 << 20;
@@ -33,6 +33,7 @@ struct Scene {
     verifier: Arc<Verifier>,
     window: Window,
     head: Head,
+    kept: KeptBytes,
 }
 
 impl Scene {
@@ -70,6 +71,7 @@ impl Scene {
             verifier,
             window,
             head,
+            kept: KeptBytes::default(),
         }
     }
 
@@ -106,6 +108,7 @@ impl Scene {
             verifier: Arc::clone(verifier),
             store: Arc::clone(&self.store),
             head: self.head.clone(),
+            kept: self.kept.clone(),
             items_bytes_max,
         }
     }
@@ -257,6 +260,24 @@ async fn the_canonical_blocks_of_the_window_are_saved() {
     wait_until("all are verified", || {
         restored.status.blocks()[0].1 == restored_count
     });
+}
+
+/// A fleet has the bytes of its blocks. To make them again takes as long as to verify a block.
+#[test]
+fn bytes_that_were_made_before_are_written() {
+    let mut scene = Scene::of("kept");
+    scene.go_on(1);
+    let canonical = scene.canonical();
+    let head = canonical.last().unwrap();
+    let kept = Bytes::from_static(b"kept");
+    scene.kept.keep(head.number(), head.hash, kept.clone());
+    scene.save();
+    let connection = Connection::open(scene.folder.join(NAME)).unwrap();
+    let sql = "SELECT content FROM blocks WHERE hash = ?1";
+    let content = |row: &Row<'_>| row.get::<_, Vec<u8>>(0);
+    let written = connection.query_row(sql, [head.hash.as_slice()], content);
+    assert_eq!(written.unwrap(), kept);
+    assert!(!head.has_json(), "no sender was recovered");
 }
 
 /// Until the window is full again, it may still need what an earlier process saved.

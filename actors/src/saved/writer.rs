@@ -13,7 +13,7 @@ use nearhead_chain::{
 };
 
 use super::{
-    MergedBlocks, SavedBlocks, SavedStatus,
+    KeptBytes, MergedBlocks, SavedBlocks, SavedStatus,
     file::{BlockRow, Change, FileError, SavedFile},
 };
 use crate::{disk_wait::DiskThread, head::Head};
@@ -56,6 +56,8 @@ pub(super) struct WriterSetup {
     /// The held state, which records its changes.
     pub(super) store: Arc<NodeStore>,
     pub(super) merged: Arc<MergedBlocks>,
+    /// Blocks whose bytes were made already.
+    pub(super) kept: KeptBytes,
     /// The blocks of an earlier process, until the window is full.
     pub(super) blocks: Option<Arc<SavedBlocks>>,
     pub(super) status: Arc<SavedStatus>,
@@ -255,7 +257,10 @@ impl Writer {
         let is_missing = |hash| !self.written.contains_key(hash) || self.refused.contains(hash);
         let mut missing = missing.filter(|block| is_missing(&block.hash));
         for block in missing.by_ref().take(BLOCKS_AT_ONCE) {
-            blocks.push((block.hash, block.number(), block.save()));
+            let (hash, number) = (block.hash, block.number());
+            let kept = self.setup.kept.get(number, hash);
+            let bytes = kept.or_else(|| block.save().map(Bytes::from));
+            blocks.push((hash, number, bytes));
         }
         let has_more_blocks = missing.next().is_some();
         // Blocks of an earlier process are kept until the window has had the chance to take them.

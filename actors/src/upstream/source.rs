@@ -31,7 +31,7 @@ use super::{
 use crate::{
     admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
-    saved::{Restored, SavedSetup, SavedWriter},
+    saved::{KeptBytes, Restored, SavedSetup, SavedWriter},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
 
@@ -110,6 +110,8 @@ pub struct UpstreamSource {
     verifier: Arc<Verifier>,
     /// Writes what outlives the process, if anything does.
     writer: Option<SavedWriter>,
+    /// Where it looks for the bytes of a block before it makes them.
+    kept: KeptBytes,
 }
 
 /// The parts of a source that follows its upstreams at some times only.
@@ -123,6 +125,8 @@ pub(crate) struct UpstreamParts {
     pub(crate) verifier: Arc<Verifier>,
     /// Writes what outlives the process, if anything does. Dropping it writes what the window has.
     pub(crate) writer: Option<SavedWriter>,
+    /// Where the writer looks for the bytes of a block before it makes them.
+    pub(crate) kept: KeptBytes,
 }
 
 impl UpstreamSource {
@@ -184,7 +188,8 @@ impl UpstreamSource {
         };
         let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
         let verifier = Arc::new(verifier);
-        let (restored, writer) = open_saved(&chain, &verifier, &store, link, &config);
+        let kept = KeptBytes::default();
+        let (restored, writer) = open_saved(&chain, &verifier, &store, &kept, link, &config);
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
@@ -236,6 +241,7 @@ impl UpstreamSource {
             rules,
             verifier,
             writer,
+            kept,
         })
     }
 
@@ -248,6 +254,7 @@ impl UpstreamSource {
             rules: self.rules,
             verifier: self.verifier,
             writer: self.writer,
+            kept: self.kept,
         }
     }
 
@@ -447,6 +454,7 @@ fn open_saved(
     chain: &FollowedChain,
     verifier: &Arc<Verifier>,
     store: &Arc<NodeStore>,
+    kept: &KeptBytes,
     link: &SourceLink,
     config: &UpstreamConfig,
 ) -> (Restored, Option<SavedWriter>) {
@@ -460,6 +468,7 @@ fn open_saved(
         verifier: Arc::clone(verifier),
         store: Arc::clone(store),
         head: link.head.clone(),
+        kept: kept.clone(),
         // Rows take a fifth more than what they have, and what nobody holds is removed in parts.
         items_bytes_max: state_bytes_max + state_bytes_max / 2,
     });

@@ -47,6 +47,7 @@ fn save(folder: &Path) -> SavedSetup {
         verifier: Arc::new(verifier),
         store,
         head,
+        kept: KeptBytes::default(),
         items_bytes_max: 1 << 20,
     };
     let (_, writer) = Restored::open(&setup, &Restored::default());
