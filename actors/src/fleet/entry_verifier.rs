@@ -16,7 +16,7 @@ use crate::head::Head;
 /// for its total difficulty, which no hash covers. The settled blocks and the newest revision of
 /// records are believed.
 ///
-/// Senders and JSON are made when they are first read, as those of a restored block.
+/// Senders are recovered and JSON is made when they are first read, or by the `JsonMaker`.
 pub(super) struct EntryVerifier {
     verifier: Arc<Verifier>,
     /// A block that is held is not made again.

@@ -34,6 +34,7 @@ use super::{
     entry_bytes::EntryBytes,
     entry_verifier::EntryVerifier,
     event_log::EventLog,
+    json_maker::JsonMaker,
     node_follower::{HeadCheck, NodeFollower},
     publisher::Publisher,
     status::{FleetStatus, LOST_REASONS, Role},
@@ -89,6 +90,7 @@ pub(super) struct Parts {
     pub(super) status: FleetStatus,
     pub(super) verifier: Arc<remote::Verifier>,
     pub(super) bytes: EntryBytes,
+    pub(super) json: JsonMaker,
 }
 
 /// One process of a fleet.
@@ -101,6 +103,7 @@ pub(super) struct Member {
     standing: Arc<Standing>,
     status: FleetStatus,
     bytes: EntryBytes,
+    json: JsonMaker,
     reader: Arc<Mutex<Reader>>,
     lease: Lease,
     publisher: Option<Publisher>,
@@ -133,6 +136,7 @@ impl Member {
             status,
             verifier,
             bytes,
+            json,
         } = parts;
         let reader = Reader {
             replica: Replica::new(key.clone(), WINDOW_BLOCKS),
@@ -147,6 +151,7 @@ impl Member {
             standing,
             status,
             bytes,
+            json,
             reader: Arc::new(Mutex::new(reader)),
             lease: Lease::default(),
             publisher: None,

@@ -12,6 +12,7 @@
 //! | `publisher` | what a leader appends |
 //! | `entry_bytes` | blocks as entries have them |
 //! | `entry_verifier` | blocks of entries, verified |
+//! | `json_maker` | the JSON of what was applied, made before it is read |
 //! | `window_update` | changes the window to the chain of an entry |
 //! | `state_share` | state that processes share, through the store |
 //! | `wants` | state that others need, from this process' nodes |
@@ -25,6 +26,7 @@
 mod entry_bytes;
 mod entry_verifier;
 mod event_log;
+mod json_maker;
 mod member;
 mod node_follower;
 mod presence;

@@ -7,6 +7,7 @@ use nearhead_fleet::fleet_key::FleetKey;
 
 use super::{
     entry_bytes::EntryBytes,
+    json_maker::JsonMaker,
     member::{Member, Parts},
     node_follower::NodeFollower,
     presence::PresenceWriter,
@@ -217,6 +218,7 @@ impl Source for FleetSource {
                 status,
                 verifier,
                 bytes: EntryBytes::new(kept),
+                json: JsonMaker::start().map_err(SourceError::Runtime)?,
             };
             let member = Member::new(parts).run(ended);
             let outcome = tokio::select! {

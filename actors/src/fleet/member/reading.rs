@@ -160,7 +160,10 @@ impl Member {
         let until = self.now() + EARLY_MAX;
         let refusal = loop {
             match update.apply(&mut self.window).await {
-                Ok(_) => return self.fill_below().await,
+                Ok(_) => {
+                    self.json.make(update.newest_first());
+                    return self.fill_below().await;
+                }
                 Err(ChangeError::Gone(error)) => return Err(error),
                 Err(ChangeError::Early { .. }) if self.now() < until => {
                     time::sleep(LOOK_EVERY).await;
@@ -183,8 +186,8 @@ impl Member {
             let Some(block) = below else {
                 return Ok(());
             };
-            match self.window.extend_to_oldest(block).await {
-                Ok(()) => {}
+            match self.window.extend_to_oldest(Arc::clone(&block)).await {
+                Ok(()) => self.json.make([&block]),
                 Err(ChangeError::Gone(error)) => return Err(error),
                 // The window begins with another block by now.
                 Err(_) => return Ok(()),
