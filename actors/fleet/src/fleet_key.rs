@@ -23,6 +23,10 @@ pub(crate) enum Purpose {
     Usage,
     Want,
     Absence,
+    /// No MAC: what stands for a record in the sum of a manifest.
+    Element,
+    /// No MAC: what hides the sum of a manifest.
+    Mask,
 }
 
 /// The key of one fleet. It is never in the store, and never printed.
@@ -36,6 +40,8 @@ pub struct FleetKey {
     usage: hmac::Key,
     wants: hmac::Key,
     absences: hmac::Key,
+    elements: hmac::Key,
+    masks: hmac::Key,
 }
 
 impl FleetKey {
@@ -66,6 +72,8 @@ impl FleetKey {
             usage: derive("usage"),
             wants: derive("wants"),
             absences: derive("absences"),
+            elements: derive("elements"),
+            masks: derive("masks"),
         })
     }
 
@@ -76,12 +84,21 @@ impl FleetKey {
             Purpose::Usage => &self.usage,
             Purpose::Want => &self.wants,
             Purpose::Absence => &self.absences,
+            Purpose::Element => &self.elements,
+            Purpose::Mask => &self.masks,
         }
     }
 
     /// The MAC of what has this digest.
     pub(crate) fn sign(&self, purpose: Purpose, digest: &B256) -> hmac::Tag {
         hmac::sign(self.of(purpose), digest.as_slice())
+    }
+
+    /// A number that only who has the key can tell: of what has this digest, for a purpose.
+    pub(crate) fn secret_of(&self, purpose: Purpose, digest: &B256) -> B256 {
+        let mut secret = B256::ZERO;
+        secret.copy_from_slice(self.sign(purpose, digest).as_ref());
+        secret
     }
 
     /// Whether this is the MAC of what has this digest; takes the same time wherever they differ.

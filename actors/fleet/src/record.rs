@@ -97,7 +97,8 @@ impl Record {
         Ok(bytes)
     }
 
-    /// Reads the record of this name, and returns it with its digest.
+    /// Reads the record of this name, and returns it with what stands for it in the sum of a
+    /// manifest: its *element*, which only who has the key can tell.
     ///
     /// # Errors
     /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest
@@ -105,7 +106,7 @@ impl Record {
     pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<(Self, B256), RecordError> {
         let (record, digest) = Self::open_any(bytes, key)?;
         match record.name == name {
-            true => Ok((record, digest)),
+            true => Ok((record, key.secret_of(Purpose::Element, &digest))),
             false => Err(RecordError::Name),
         }
     }

@@ -1,9 +1,10 @@
 //! All records of a fleet, as one process knows them: what it takes, and what it refuses.
 //!
 //! Beside the records is a *manifest*: a record that states the newest revision, how many records
-//! there are, and the sum of their digests. Each write replaces it. So a record that is missing,
+//! there are, and the sum of their elements. Each write replaces it. So a record that is missing,
 //! rewritten, or an older one that somebody put back is noticed, also by a process that has just
-//! started. A store that was put back as a whole has an older manifest than a leader has stated in
+//! started. Elements are secret, and the sum is masked: whoever knows neither cannot choose old
+//! records that have the same sum (Wagner's generalized birthday attack). A store that was put back as a whole has an older manifest than a leader has stated in
 //! its entries ([`Content::records`](crate::entry::Content::records)).
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +13,7 @@ use alloy_primitives::{B256, Bytes, U256};
 
 use crate::{
     bounds::RECORDS_MAX,
-    fleet_key::FleetKey,
+    fleet_key::{FleetKey, Purpose, digest},
     record::{Record, RecordError},
     sealed::OpenError,
 };
@@ -31,8 +32,14 @@ pub struct Manifest {
     pub count: u64,
     /// The number of the newest entry of the audit.
     pub audit: u64,
-    /// The sum of the records' digests.
+    /// The sum of the records' elements.
     pub sum: U256,
+}
+
+/// The number that hides the sum of the manifest that begins so.
+fn mask(key: &FleetKey, revision: u64, head: &[u8]) -> U256 {
+    let of = [&revision.to_be_bytes(), head].concat();
+    U256::from_be_bytes(key.secret_of(Purpose::Mask, &digest(&of)).0)
 }
 
 impl Manifest {
@@ -44,7 +51,8 @@ impl Manifest {
         let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
         payload.extend_from_slice(&self.count.to_be_bytes());
         payload.extend_from_slice(&self.audit.to_be_bytes());
-        payload.extend_from_slice(&self.sum.to_be_bytes::<32>());
+        let sum = self.sum ^ mask(key, self.revision, &payload);
+        payload.extend_from_slice(&sum.to_be_bytes::<32>());
         let record = Record {
             name: MANIFEST.to_owned(),
             revision: self.revision,
@@ -74,19 +82,19 @@ impl Manifest {
             revision: record.revision,
             count: number(0),
             audit: number(8),
-            sum: U256::from_be_slice(&payload[16..]),
+            sum: U256::from_be_slice(&payload[16..]) ^ mask(key, record.revision, &payload[..16]),
         })
     }
 }
 
-/// The records that a process knows, by name: their revisions and digests.
+/// The records that a process knows, by name: their revisions and elements.
 #[derive(Clone, Debug, Default)]
 pub struct RecordSet {
     known: HashMap<Box<str>, (u64, B256)>,
     manifest: Manifest,
 }
 
-/// What changes of a set: names with the revision and digest of their record, or `None` if it is
+/// What changes of a set: names with the revision and element of their record, or `None` if it is
 /// gone.
 pub type SetChanges = BTreeMap<String, Option<(u64, B256)>>;
 
@@ -102,25 +110,36 @@ impl RecordSet {
         self.known.keys().map(|name| &**name)
     }
 
+    /// The revision and the element of the record of this name.
+    #[must_use]
+    pub fn version(&self, name: &str) -> Option<(u64, B256)> {
+        self.known.get(name).copied()
+    }
+
     /// Whether there is a record of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.known.contains_key(name)
     }
 
-    /// Checks a record with its digest against the one of its name that is known.
+    /// Checks a record with its element against the one of its name that is known.
     ///
     /// # Errors
-    /// It is older than the known one, or differs from it in spite of its revision.
-    pub fn check(&self, record: &Record, digest: B256) -> Result<(), RecordError> {
+    /// It is older than the known one, or differs from it in spite of its revision; or none is
+    /// known, and it is not newer than the set, so that it was removed.
+    pub fn check(&self, record: &Record, element: B256) -> Result<(), RecordError> {
         match self.known.get(&*record.name) {
             Some((seen, _)) if record.revision < *seen => Err(RecordError::Older {
                 found: record.revision,
                 seen: *seen,
             }),
-            Some((seen, before)) if record.revision == *seen && digest != *before => {
+            Some((seen, before)) if record.revision == *seen && element != *before => {
                 Err(RecordError::Forked(*seen))
             }
+            None if record.revision <= self.manifest.revision => Err(RecordError::Older {
+                found: record.revision,
+                seen: self.manifest.revision,
+            }),
             _ => Ok(()),
         }
     }
@@ -141,8 +160,8 @@ impl RecordSet {
                 sum = sum.wrapping_sub(U256::from_be_bytes(before.0));
                 count -= 1;
             }
-            if let Some((_, digest)) = change {
-                sum = sum.wrapping_add(U256::from_be_bytes(digest.0));
+            if let Some((_, element)) = change {
+                sum = sum.wrapping_add(U256::from_be_bytes(element.0));
                 count += 1;
             }
         }
@@ -241,6 +260,34 @@ mod tests {
         let after = writer.after(&gone, 4, 0).unwrap();
         writer.make(gone, after).unwrap();
         assert_eq!(writer.names().collect::<Vec<_>>(), ["b"]);
+        // One that was removed does not come back.
+        let refused = RecordError::Older { found: 3, seen: 4 };
+        assert_eq!(writer.check(&revoked.0, revoked.1), Err(refused));
+        let again = sealed("a", 5, b"another one");
+        assert_eq!(writer.check(&again.0, again.1), Ok(()));
+    }
+
+    /// Who writes into the store sees sealed records and manifests: neither shows an element or a
+    /// sum, by which old records could be chosen that have the sum of a newer set.
+    #[test]
+    fn elements_and_sums_are_secret() {
+        let (record, element) = sealed("a", 1, b"admitted");
+        let bytes = record.seal(&key()).unwrap();
+        let visible = digest(&bytes[..bytes.len() - 32]);
+        assert_ne!(element, visible);
+        let changes = changes(&[&(record, element)]);
+        let manifest = RecordSet::default().after(&changes, 1, 0).unwrap();
+        assert_eq!(manifest.sum, U256::from_be_bytes(element.0));
+        let next = Manifest {
+            revision: 2,
+            ..manifest
+        };
+        let shown = [manifest, next].map(|manifest| {
+            let bytes = manifest.seal(&key()).unwrap();
+            U256::from_be_slice(&bytes[bytes.len() - 64..bytes.len() - 32])
+        });
+        assert_ne!(shown[0], manifest.sum);
+        assert_ne!(shown[0], shown[1], "each revision has another mask");
     }
 
     #[test]

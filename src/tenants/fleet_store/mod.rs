@@ -10,10 +10,14 @@
 //! | `audit` | the audit, read back |
 //! | `usage` | what keys used, over all processes |
 //! | `failures` | why a call failed |
+//! | `restore` | what a process puts back, if the store has lost something |
+//! | `merge` | one set of records out of two that parted |
 
 mod audit;
 mod failures;
+mod merge;
 mod named;
+mod restore;
 mod usage;
 
 use std::{
@@ -129,14 +133,19 @@ impl FleetTenants {
         }
     }
 
-    fn open_record(&self, name: &str, bytes: &[u8]) -> Result<(Record, Known), StoreError> {
-        let opened = Record::open(name, bytes, &self.key).and_then(|(record, digest)| {
-            self.set.check(&record, digest)?;
-            Ok((record, digest))
+    fn open_record(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        known: &RecordSet,
+    ) -> Result<(Record, Known), StoreError> {
+        let opened = Record::open(name, bytes, &self.key).and_then(|(record, element)| {
+            known.check(&record, element)?;
+            Ok((record, element))
         });
-        let (record, digest) = opened.map_err(|error| self.refused(name, &error))?;
+        let (record, element) = opened.map_err(|error| self.refused(name, &error))?;
         let revision = record.revision;
-        Ok((record, (revision, digest)))
+        Ok((record, (revision, element)))
     }
 
     /// The newest revision that the store has to have: one that this process has read, or that a
@@ -146,15 +155,21 @@ impl FleetTenants {
         self.status.facts().records_stated.max(known)
     }
 
-    /// The manifest of these bytes, which is at least of the stated revision.
-    fn open_manifest(&self, bytes: &[u8], stated: u64) -> Result<Manifest, StoreError> {
+    /// The manifest of these bytes, which is at least of the stated revision, and none beside the
+    /// known one.
+    fn open_manifest(
+        &self,
+        bytes: &[u8],
+        stated: u64,
+        known: &RecordSet,
+    ) -> Result<Manifest, StoreError> {
         let manifest = match bytes.is_empty() {
             true => Ok(Manifest::default()),
             false => Manifest::open(bytes, &self.key),
         };
         let manifest = manifest.map_err(|error| self.refused(MANIFEST, &error))?;
         self.check_revision(manifest.revision, stated)?;
-        let known = self.set.manifest();
+        let known = known.manifest();
         if manifest.revision == known.revision && manifest != *known {
             // The store has lost it, and another process has written since.
             return Err(self.refused(MANIFEST, &RecordError::Forked(known.revision)));
@@ -172,58 +187,71 @@ impl FleetTenants {
 
     /// Reads all records, and returns what differs from those that are known.
     fn read_all(&mut self) -> Result<Refreshed, StoreError> {
+        let Whole {
+            bytes,
+            manifest,
+            read,
+        } = self.read_whole(&self.set)?;
+        self.take(&bytes, manifest, read)
+    }
+
+    /// Reads all that the store has, as it differs from these records.
+    fn read_whole(&self, known: &RecordSet) -> Result<Whole, StoreError> {
         let stated = self.stated();
         let (mut cursor, mut first) = (0, None);
-        let mut read = Read::default();
+        let mut read = ReadRecords::default();
         for _ in 0..PAGES_MAX {
             let page = self.records.page(cursor).map_err(away)?;
             first.get_or_insert(page.manifest);
-            self.open_records(page.records, &mut read)?;
+            self.open_records(page.records, known, &mut read)?;
             match page.next {
                 Some(next) if read.named.len() <= RECORDS_MAX => cursor = next,
                 _ => break,
             }
         }
         let mut bytes = first.unwrap_or_default();
-        let mut manifest = self.open_manifest(&bytes, stated)?;
-        // Others may have written since the first page.
+        let mut manifest = self.open_manifest(&bytes, stated, known)?;
+        // Other processes may have written since the first page.
         let change = self.records.changes(&bytes, manifest.revision);
         let change = change.map_err(away)?;
         let has_changed = change.is_some();
         if let Some(change) = change {
             bytes = change.manifest;
-            manifest = self.open_manifest(&bytes, stated)?;
-            self.open_records(change.records, &mut read)?;
+            manifest = self.open_manifest(&bytes, stated, known)?;
+            self.open_records(change.records, known, &mut read)?;
         }
-        let gone = self
-            .set
-            .names()
-            .filter(|name| !read.named.contains_key(*name));
-        let gone: Vec<String> = gone.map(str::to_owned).collect();
+        let is_gone = |name: &&str| !read.named.contains_key(*name);
+        let gone: Vec<String> = known.names().filter(is_gone).map(str::to_owned).collect();
         for name in gone {
             read.insert(name, None);
         }
-        let expected = self
-            .set
-            .after(&read.changes, manifest.revision, manifest.audit);
-        if has_changed && expected != Ok(manifest) {
+        let expected = known.after(&read.changes, manifest.revision, manifest.audit);
+        match expected == Ok(manifest) {
+            true => Ok(Whole {
+                bytes,
+                manifest,
+                read,
+            }),
             // There are more changes than one read has: all of it is read again.
-            return Err(StoreError::Conflict);
+            false if has_changed => Err(StoreError::Conflict),
+            // A foreign writer may have copied a record here that is none of these, such as one of
+            // the audit.
+            false => Err(self.refused(MANIFEST, &RecordError::Sum)),
         }
-        self.take(&bytes, manifest, read)
     }
 
     /// Opens records that were read; one without bytes is gone.
     fn open_records(
         &self,
         records: Vec<(String, Bytes)>,
-        read: &mut Read,
+        known: &RecordSet,
+        read: &mut ReadRecords,
     ) -> Result<(), StoreError> {
         for (name, bytes) in records {
             if !bytes.is_empty() {
-                let opened = self.open_record(&name, &bytes)?;
+                let opened = self.open_record(&name, &bytes, known)?;
                 read.insert(name, Some(opened));
-            } else if self.set.has(&name) {
+            } else if known.has(&name) {
                 read.insert(name, None);
             } else {
                 read.forget(&name);
@@ -237,15 +265,8 @@ impl FleetTenants {
         &mut self,
         bytes: &Bytes,
         manifest: Manifest,
-        read: Read,
+        read: ReadRecords,
     ) -> Result<Refreshed, StoreError> {
-        // Others may have copied a record here that is none of these, such as one of the audit.
-        let expected = self
-            .set
-            .after(&read.changes, manifest.revision, manifest.audit);
-        if expected != Ok(manifest) {
-            return Err(self.refused(MANIFEST, &RecordError::Sum));
-        }
         let Some(refreshed) = named::changes(&read.named) else {
             return Err(StoreError::NewerRecords);
         };
@@ -275,9 +296,9 @@ impl FleetTenants {
             self.check_revision(revision, stated)?;
             return self.look_at_some().map(|()| Refreshed::default());
         };
-        let found = self.open_manifest(&manifest, stated)?;
-        let mut read = Read::default();
-        self.open_records(records, &mut read)?;
+        let found = self.open_manifest(&manifest, stated, &self.set)?;
+        let mut read = ReadRecords::default();
+        self.open_records(records, &self.set, &mut read)?;
         let expected = self.set.after(&read.changes, found.revision, found.audit);
         if expected != Ok(found) {
             // There are more changes than one read has, or it does not know them all.
@@ -295,7 +316,7 @@ impl FleetTenants {
         }
         self.cursor = page.next.unwrap_or_default();
         for (name, bytes) in &page.records {
-            self.open_record(name, bytes)?;
+            self.open_record(name, bytes, &self.set)?;
             if !self.set.has(name) {
                 return Err(self.refused(name, &RecordError::Sum));
             }
@@ -325,48 +346,11 @@ impl FleetTenants {
             if bytes.len() > STORED_RECORD_BYTES_MAX {
                 return Err(too_large(RecordError::Length(bytes.len())));
             }
-            let (_, digest) = Record::open(name, &bytes, &self.key).map_err(too_large)?;
+            let (_, element) = Record::open(name, &bytes, &self.key).map_err(too_large)?;
             records.push((name.clone(), bytes));
-            changes.insert(name.clone(), Some((revision, digest)));
+            changes.insert(name.clone(), Some((revision, element)));
         }
         Ok((records, changes))
-    }
-
-    /// Puts back what this process knows, in place of all that the store has. A process that is
-    /// behind puts nothing back: it could undo a revocation.
-    fn restore(&mut self) -> Result<(), StoreError> {
-        let page = self.records.page(0).map_err(away)?;
-        let found = Manifest::open(&page.manifest, &self.key).map_or(0, |found| found.revision);
-        let known = self.set.manifest();
-        if known.revision < found.max(self.stated()) {
-            return Ok(());
-        }
-        let revision = known.revision + 1;
-        let named = named::all(&self.directory, &self.accounts).map_err(no_json)?;
-        let (records, changes) = self.seal(&named, revision)?;
-        let mut set = RecordSet::default();
-        let manifest = set
-            .after(&changes, revision, known.audit)
-            .map_err(too_large)?;
-        set.make(changes, manifest).map_err(too_large)?;
-        let bytes = manifest.seal(&self.key).map_err(too_large)?;
-        let commit = RecordsCommit {
-            known: page.manifest,
-            manifest: bytes.clone(),
-            revision,
-            replaces_all: true,
-            records,
-            entries: Vec::new(),
-        };
-        if self.records.commit(commit).map_err(away)? != Committed::Conflict {
-            tracing::warn!(
-                revision,
-                "tenants and keys are put back into the fleet's store"
-            );
-            (self.set, self.manifest) = (set, bytes);
-            self.status.knows_records(revision);
-        }
-        Ok(())
     }
 
     /// Whether the store has what was just written, although it has not said so in time.
@@ -380,12 +364,12 @@ type Known = (u64, alloy_primitives::B256);
 
 /// Records that were read, and how they change the set of those that are known.
 #[derive(Default)]
-struct Read {
+struct ReadRecords {
     named: Named,
     changes: SetChanges,
 }
 
-impl Read {
+impl ReadRecords {
     /// Puts a record in place of an earlier one of its name; `None` if it is gone.
     fn insert(&mut self, name: String, opened: Option<(Record, Known)>) {
         let (record, known) = opened.unzip();
@@ -399,6 +383,14 @@ impl Read {
         self.named.remove(name);
         self.changes.remove(name);
     }
+}
+
+/// All that the store has.
+struct Whole {
+    /// The manifest as the store has it.
+    bytes: Bytes,
+    manifest: Manifest,
+    read: ReadRecords,
 }
 
 type Sealed = (Vec<(String, Bytes)>, SetChanges);

@@ -15,6 +15,7 @@ use nearhead_fleet::{
     fleet_key::FleetKey,
     record::Record,
     record_set::{Manifest, RecordSet, SetChanges},
+    scripts::Committed,
     usage::{USAGE_NUMBERS, UsagePeriod},
 };
 use nearhead_tenants::{
@@ -339,7 +340,10 @@ fn write_as_newer(stores: &FleetStores<'_>, name: &str, payload: Option<&'static
         records: vec![(name.to_owned(), bytes.unwrap_or_default())],
         ..RecordsCommit::default()
     };
-    assert_eq!(records.commit(commit), Ok(true));
+    let written = Committed::Written {
+        audit_begun_again: false,
+    };
+    assert_eq!(records.commit(commit), Ok(written));
 }
 
 /// The change that makes a tenant.

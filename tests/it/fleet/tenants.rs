@@ -58,6 +58,11 @@ pub(super) fn refused(server: &Server, reason: &str) -> f64 {
     ))
 }
 
+fn refused_in_all(server: &Server) -> f64 {
+    let reasons = ["mac", "malformed", "name", "old", "missing"];
+    reasons.map(|reason| refused(server, reason)).iter().sum()
+}
+
 /// The same person at another process: the cookie holds there as well, and pages have its origin.
 pub(super) fn also_at(server: &Server, of: &Server, admin: &Admin) -> Admin {
     let [from, to] = [of, server].map(|one| one.admin.unwrap().to_string());
@@ -244,6 +249,10 @@ fn records_that_others_write_are_refused() {
     let changes = stage.key("changes");
     let set = "redis.call('DEL', KEYS[1]) return redis.call('SADD', KEYS[1], 'x')";
     let ahead = "return redis.call('XADD', KEYS[1], '9007199254740991-0', 'e', 'x')";
+    let at_end = "local n = '18446744073709551615' \
+                  return redis.call('XADD', KEYS[1], n .. '-' .. n, 'e', 'x')";
+    let long = "return redis.call('HSET', KEYS[1], 'manifest', string.rep('x', 70000))";
+    let pushing = "return redis.call('ZADD', KEYS[1], 'inf', 'x')";
     let into_records = "local e = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1] \
                         local name = 'audit:' .. string.match(e[1], '%d+') \
                         return redis.call('HSET', KEYS[1], name, e[2][2])";
@@ -252,6 +261,9 @@ fn records_that_others_write_are_refused() {
         ("changes", set, vec![&changes], false),
         ("audit", set, vec![&audit], false),
         ("audit ahead", ahead, vec![&audit], false),
+        ("audit at its end", at_end, vec![&audit], false),
+        ("long manifest", long, vec![&records], true),
+        ("changes ahead", pushing, vec![&changes], false),
         (
             "an entry as a record",
             into_records,
@@ -260,11 +272,11 @@ fn records_that_others_write_are_refused() {
         ),
     ] {
         let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
-        let before = all.map(|server| refused(server, "missing") + refused(server, "old"));
+        let before = all.map(refused_in_all);
         stage.redis.eval(script, &keys, &[]);
         for (server, before) in all.into_iter().zip(before) {
             wait_until(&format!("{case}: it is noticed"), || {
-                !spoils || refused(server, "missing") + refused(server, "old") > before
+                !spoils || refused_in_all(server) > before
             });
             wait_until(&format!("{case}: the store works again"), || {
                 server.metric("nearhead_tenant_store_failing") == 0.0
@@ -276,6 +288,8 @@ fn records_that_others_write_are_refused() {
         let entries = admin.get("/audit?limit=1");
         check(case, &entries["entries"][0]["key"], &json!(id));
     }
+    let ahead = [b"ZCOUNT", changes.as_bytes(), b"inf", b"inf"];
+    check("changes ahead", &stage.redis.call(&ahead).as_str(), &":0");
 }
 
 /// A process that has missed a revocation never writes what it knows over it.
@@ -311,9 +325,7 @@ fn a_process_that_is_behind_puts_nothing_back() {
         a.process.freeze();
         match reason {
             "old" => stage.redis.eval(copy, &[&old, &records], &[]),
-            _ => stage
-                .redis
-                .eval(cut, &[&records], &[&format!("key:{id}")]),
+            _ => stage.redis.eval(cut, &[&records], &[&format!("key:{id}")]),
         };
         let written = stage.redis.eval(manifest, &[&records], &[]);
         b.process.thaw();
@@ -333,22 +345,32 @@ fn a_process_that_is_behind_puts_nothing_back() {
         }
     }
 
-    // The store loses a change, and another process makes one: who knows the lost one notices it.
+    // The store loses a revocation, and a process that does not know it makes changes: it stays
+    // revoked. What was made in a revision that both have used is gone.
     let mut at_b = also_at(&b, &a, &admin);
-    stage.redis.eval(copy, &[&records, &old], &[]);
-    b.process.freeze();
-    let (_, lost) = admin.key("acme", "lost and put back");
-    a.process.freeze();
-    stage.redis.eval(copy, &[&old, &records], &[]);
-    b.process.thaw();
-    let (_, other) = at_b.key("acme", "written meanwhile");
-    let before = refused(&b, "old");
-    a.process.thaw();
-    for server in all {
-        wait_until("the lost one is there again", || lets_in(server, &lost));
-        wait_until("the other one is gone", || !lets_in(server, &other));
+    for written in [1, 2] {
+        let (id, revoked) = admin.key("acme", &format!("revoked before {written}"));
+        wait_lets_in(&all, &revoked, true);
+        stage.redis.eval(copy, &[&records, &old], &[]);
+        b.process.freeze();
+        revoke(&mut admin, &id);
+        a.process.freeze();
+        stage.redis.eval(copy, &[&old, &records], &[]);
+        b.process.thaw();
+        let make = |at| at_b.key("acme", &format!("{at} of {written}")).1;
+        let made: Vec<String> = (1..=written).map(make).collect();
+        a.process.thaw();
+        for server in all {
+            wait_until("it is revoked", || !lets_in(server, &revoked));
+            wait_until("it is gone", || !lets_in(server, &made[0]));
+            wait_until("it is kept", || {
+                made[1..].iter().all(|key| lets_in(server, key))
+            });
+            wait_until("the store works again", || {
+                server.metric("nearhead_tenant_store_failing") == 0.0
+            });
+        }
     }
-    check("newer", &refused(&b, "old"), &before);
 
     // Those that know what the store has lost have ended: an operator decides.
     stage.redis.eval(copy, &[&records, &old], &[]);

@@ -8,6 +8,9 @@
 -- fleet did not write, so that nothing could be added, and was begun again; else 0.
 local is_there = redis.call('TYPE', KEYS[1]).ok == 'hash'
 local known = is_there and redis.call('HGET', KEYS[1], 'manifest') or ''
+if #known > 1024 then
+  known = 'x' -- as it is read
+end
 if known ~= ARGV[1] then
   return {'conflict', 0}
 end
@@ -17,6 +20,8 @@ if ARGV[4] == '1' or not is_there then
 elseif redis.call('TYPE', KEYS[2]).ok ~= 'zset' then
   redis.call('UNLINK', KEYS[2])
 end
+-- What is ahead of all writes would push out what they add.
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. ARGV[3], '+inf')
 local at = 9
 for _ = 1, tonumber(ARGV[at]) do
   local name, bytes = ARGV[at + 1], ARGV[at + 2]
@@ -36,10 +41,10 @@ while ARGV[at] do
   local audit, kept = KEYS[2 + tonumber(ARGV[at])], ARGV[5 + tonumber(ARGV[at])]
   local id, entry = ARGV[at + 1] .. '-0', ARGV[at + 2]
   local added = redis.pcall('XADD', audit, 'MAXLEN', '~', kept, id, 'e', entry)
-  -- Another type, or a higher number.
-  if type(added) == 'table' and (added.err:find('WRONGTYPE') or added.err:find('equal or smaller')) then
+  -- Another type, or a higher number, up to the highest one.
+  if type(added) == 'table' and not added.err:find('OOM') then
     redis.call('UNLINK', audit)
-    redis.call('XADD', audit, 'MAXLEN', '~', kept, id, 'e', entry)
+    redis.pcall('XADD', audit, 'MAXLEN', '~', kept, id, 'e', entry)
     begun_again = 1
   end
   at = at + 3
