@@ -94,9 +94,10 @@ const fn change_of(fault: &StoreFault) -> &'static str {
         StoreFault::NoMaster(_) => "correct --fleet-sentinel, or what the sentinels watch",
         StoreFault::OutOfMemory(_) => "give it more memory: docs/fleet.md says how much it needs",
         StoreFault::Options(_) => "correct the options",
+        StoreFault::TimedOut(_) | StoreFault::NotAsked(_) => {
+            "check its load and the network, and try again"
+        }
         StoreFault::Unreachable(_)
-        | StoreFault::TimedOut(_)
-        | StoreFault::NotAsked(_)
         | StoreFault::Busy(_)
         | StoreFault::Refused(_)
         | StoreFault::UnknownScript

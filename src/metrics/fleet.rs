@@ -141,7 +141,7 @@ impl FleetMetrics {
             )?,
             records_refused: exporter.counters(
                 "nearhead_fleet_records_refused_total",
-                "With --fleet, records of tenants, keys, administrators, entries of the audit, and usage, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one was seen), missing (they are not those that were written)",
+                "With --fleet, records of tenants, keys, administrators, entries of the audit, and usage, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one, or another one of the same revision, was seen), missing (they are not those that were written)",
                 &["reason"],
             )?,
         })

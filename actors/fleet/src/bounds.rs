@@ -125,25 +125,25 @@ pub const WANT_KEYS_MAX: usize = 256;
 /// the oldest are dropped: who has one repeats it.
 pub const WANTS_MAX: u64 = 1024;
 
-/// Longest wait for others to get some state: twice the time of their turn, and the time of a call.
-/// Nobody waits longer for a want either.
+/// Longest wait of a read for state from other processes: two turns and one call. A want is kept as
+/// long.
 pub const STATE_WAIT_MAX: Duration = Duration::from_millis(2500);
 
-/// Longest wait of a want for its block: processes have a head some 100 ms one after another.
+/// Longest wait for the block of a want: heads reach processes some 100 ms apart.
 pub const WANT_BLOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// Looks at the tries of what is wanted, each with a reply of items. The path to a slot of any real
-/// account has some 20 nodes; what is looked for longer is evicted as it comes.
+/// Rounds in which one read loads items from the store, a level of the trie each. No real path has
+/// more than some 20 levels: more rounds mean that items are evicted as they arrive.
 pub const LOAD_ROUNDS_MAX: usize = 256;
 
 /// Time for which one process alone asks a node for some state.
 pub const TURN: Duration = Duration::from_secs(1);
 
-/// Bytes that are read of a turn: an owner, or a sealed absence.
+/// Bytes that are read of a turn: an owner, or a sealed report that state is unavailable.
 pub const TURN_BYTES_MAX: usize = 128;
 
-/// Time for which an absence counts: whoever waits looks every 50 ms.
-pub const ABSENCE: Duration = Duration::from_millis(250);
+/// Time for which a report that state is unavailable counts: five looks of a process that waits.
+pub const UNAVAILABLE_LIFETIME: Duration = Duration::from_millis(250);
 
 /// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
 pub const KEY_BYTES_MIN: usize = 32;

@@ -22,7 +22,7 @@ pub(crate) enum Purpose {
     Record,
     Usage,
     Want,
-    Absence,
+    Unavailable,
     /// No MAC: what stands for a record in the sum of a manifest.
     Element,
     /// No MAC: what hides the sum of a manifest.
@@ -39,7 +39,7 @@ pub struct FleetKey {
     records: hmac::Key,
     usage: hmac::Key,
     wants: hmac::Key,
-    absences: hmac::Key,
+    unavailable: hmac::Key,
     elements: hmac::Key,
     masks: hmac::Key,
 }
@@ -71,7 +71,7 @@ impl FleetKey {
             records: derive("records"),
             usage: derive("usage"),
             wants: derive("wants"),
-            absences: derive("absences"),
+            unavailable: derive("unavailable"),
             elements: derive("elements"),
             masks: derive("masks"),
         })
@@ -83,7 +83,7 @@ impl FleetKey {
             Purpose::Record => &self.records,
             Purpose::Usage => &self.usage,
             Purpose::Want => &self.wants,
-            Purpose::Absence => &self.absences,
+            Purpose::Unavailable => &self.unavailable,
             Purpose::Element => &self.elements,
             Purpose::Mask => &self.masks,
         }

@@ -435,8 +435,8 @@ impl<T> Replica<T> {
         Ok(())
     }
 
-    /// Whether this process has the head that a leader has had in this epoch: a lower one is a
-    /// rollback then. Else a leader may merely be behind, as it is when it begins.
+    /// Whether the window ends at the head that this epoch has published. If so, a snapshot with a
+    /// lower head is a rollback; if not, the leader may only be behind, as a new one is.
     fn is_level_with(&self, epoch: u64) -> bool {
         self.applied.is_some_and(|tip| tip.position.epoch == epoch)
             && self.published.head() == self.chain.head()

@@ -100,8 +100,8 @@ impl Want {
 
 /// Writes that a process has asked its nodes in vain for the state of this turn.
 #[must_use]
-pub fn seal_absence(turn: &B256, key: &FleetKey) -> Bytes {
-    sealed::seal(key, Purpose::Absence, |out| {
+pub fn seal_unavailable(turn: &B256, key: &FleetKey) -> Bytes {
+    sealed::seal(key, Purpose::Unavailable, |out| {
         out.extend_from_slice(turn.as_slice())
     })
     .0
@@ -109,8 +109,8 @@ pub fn seal_absence(turn: &B256, key: &FleetKey) -> Bytes {
 
 /// Whether these bytes say so, and a process of the fleet has written them.
 #[must_use]
-pub fn is_absence(bytes: &[u8], turn: &B256, key: &FleetKey) -> bool {
-    let opened = sealed::open(bytes, TURN_BYTES_MAX, key, Purpose::Absence, true);
+pub fn reports_unavailable(bytes: &[u8], turn: &B256, key: &FleetKey) -> bool {
+    let opened = sealed::open(bytes, TURN_BYTES_MAX, key, Purpose::Unavailable, true);
     opened.is_ok_and(|(content, _)| content == turn.as_slice())
 }
 
@@ -182,12 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn an_absence_is_of_one_turn_of_one_fleet() {
+    fn a_report_is_of_one_turn_of_one_fleet() {
         let [turn, other] = [1, 2].map(B256::repeat_byte);
-        let bytes = seal_absence(&turn, &key(1));
-        assert!(bytes.len() <= TURN_BYTES_MAX && is_absence(&bytes, &turn, &key(1)));
-        assert!(!is_absence(&bytes, &other, &key(1)));
-        assert!(!is_absence(&bytes, &turn, &key(2)));
-        assert!(!is_absence(b"an owner", &turn, &key(1)));
+        let bytes = seal_unavailable(&turn, &key(1));
+        assert!(bytes.len() <= TURN_BYTES_MAX && reports_unavailable(&bytes, &turn, &key(1)));
+        assert!(!reports_unavailable(&bytes, &other, &key(1)));
+        assert!(!reports_unavailable(&bytes, &turn, &key(2)));
+        assert!(!reports_unavailable(b"an owner", &turn, &key(1)));
     }
 }

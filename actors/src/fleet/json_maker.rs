@@ -5,10 +5,10 @@ use std::{io, sync::Arc, thread};
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::{block::Block, window::WINDOW_BLOCKS};
 
-/// A thread that makes the JSON of one block after another. It ends with this.
+/// A thread that makes the JSON of one block after another. It ends when this is dropped.
 ///
 /// A block of an entry is readable without its JSON, for which its senders have to be recovered:
-/// most of the work of a block. A request that comes before the thread does it.
+/// most of the work of a block. A request that needs the JSON earlier makes it itself.
 #[derive(Debug)]
 pub(super) struct JsonMaker(Sender<Arc<Block>>);
 
@@ -38,7 +38,7 @@ fn make_each(applied: &Receiver<Arc<Block>>) {
     for block in applied {
         if let Err(error) = block.make_json() {
             let hash = block.hash;
-            tracing::error!(%hash, %error, "a block of an entry has no JSON");
+            tracing::error!(%hash, %error, "cannot make the JSON of a verified block");
         }
     }
 }

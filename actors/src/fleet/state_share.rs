@@ -26,7 +26,7 @@ use nearhead_chain::trie::NodeStore;
 use nearhead_fleet::{
     bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE, LOAD_ROUNDS_MAX, STATE_WAIT_MAX},
     fleet_key::FleetKey,
-    want::{Want, WantedItems, is_absence, seal_absence},
+    want::{Want, WantedItems, reports_unavailable, seal_unavailable},
 };
 use parking_lot::Mutex;
 use tokio::{sync, task, time};
@@ -46,8 +46,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// Items that are asked for before the tries are looked at again.
 const ITEMS_MISSING_MAX: usize = 1_024;
 
-/// Absences after which state is said to be absent: another process may have other nodes.
-const ABSENCES: usize = 2;
+/// Reports after which state is said to be unavailable: another process may have other nodes.
+const REPORTS_NEEDED: usize = 2;
 
 /// Time for which the store is left alone after a call that failed.
 const AWAY: Duration = Duration::from_secs(1);
@@ -179,28 +179,28 @@ impl StateShare {
     async fn get(&self, block: &BlockRef, wanted: Arc<[WantedState]>) -> Result<Got, StoreError> {
         let mut pause = PAUSE_MIN;
         let turn = turn_of(block, &wanted);
-        let (mut absences, mut was_absent) = (0, false);
+        let (mut reports, mut was_unavailable) = (0, false);
         while !self.load(block, &wanted).await? {
             let taken = self.store.take_turn(&turn).await?;
-            let is_absent = match &taken {
+            let is_unavailable = match &taken {
                 None if self.has_nodes => return Ok(Got::AskNodes),
                 None => {
                     self.want(block, turn, &wanted).await?;
                     false
                 }
-                Some(bytes) => is_absence(bytes, &turn, &self.key),
+                Some(bytes) => reports_unavailable(bytes, &turn, &self.key),
             };
-            if is_absent && self.has_nodes {
+            if is_unavailable && self.has_nodes {
                 // Its own nodes may have it.
                 return Ok(Got::AskNodes);
             }
-            if is_absent && !was_absent {
-                absences += 1;
+            if is_unavailable && !was_unavailable {
+                reports += 1;
             }
-            if absences == ABSENCES {
-                return Ok(Got::Absent);
+            if reports == REPORTS_NEEDED {
+                return Ok(Got::StateUnavailable);
             }
-            was_absent = is_absent;
+            was_unavailable = is_unavailable;
             time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -234,9 +234,9 @@ impl StateShare {
     }
 
     /// Says that this process has asked its nodes in vain for what another one has left a want for.
-    pub(super) async fn absent(&self, turn: &B256) {
-        let absence = seal_absence(turn, &self.key);
-        let put = self.store.put_absence(turn, &absence).await;
+    pub(super) async fn unavailable(&self, turn: &B256) {
+        let report = seal_unavailable(turn, &self.key);
+        let put = self.store.put_unavailable(turn, &report).await;
         self.unless_failed(put);
     }
 

@@ -82,7 +82,7 @@ impl WantServer {
                 let turn = want.turn;
                 match time::timeout(STATE_WAIT_MAX, server.serve(want)).await {
                     Ok(Ok(())) => server.counts.served.add(1),
-                    Ok(Err(QueryError::StateUnavailable)) => server.share.absent(&turn).await,
+                    Ok(Err(QueryError::StateUnavailable)) => server.share.unavailable(&turn).await,
                     _ => {}
                 }
                 drop(permit);

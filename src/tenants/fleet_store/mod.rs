@@ -437,8 +437,8 @@ impl TenantStore for FleetTenants {
             Ok(Committed::Written { audit_begun_again }) => {
                 if audit_begun_again {
                     tracing::warn!(
-                        "the audit in the fleet's store had what the fleet did not write, and is \
-                         begun again"
+                        "the audit in the fleet's store was replaced or altered: it was deleted, \
+                         and a new one was started"
                     );
                 }
             }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alloy_primitives::{B256, hex};
+use alloy_primitives::{Address, B256, hex};
 use hmac::{Hmac, Mac as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -25,6 +25,23 @@ fn check_answers(replica: &Server, stage: &Stage, blocks: u64) {
     comparison.finish(GETH);
 }
 
+/// Waits until a replica has the JSON of all blocks, which no request has asked for: it answers
+/// getLogs on the pool until then.
+fn check_has_json(replica: &Server) {
+    let taken = || {
+        let of =
+            |class| replica.metric(&format!("nearhead_queue_taken_total{{class=\"{class}\"}}"));
+        ["light", "heavy"].map(of)
+    };
+    let no_match = json!([{"fromBlock": "0xd", "address": [Address::repeat_byte(0xff)]}]);
+    wait_until("no request has to make JSON", || {
+        let before = taken();
+        let found = replica.connect().call("eth_getLogs", &no_match);
+        check("no log", &found["result"], &json!([]));
+        taken() == before
+    });
+}
+
 #[test]
 fn what_the_leader_has_is_readable_at_replicas() {
     let mut stage = Stage::new("fleet-following", 31, [140, 5]);
@@ -37,6 +54,7 @@ fn what_the_leader_has_is_readable_at_replicas() {
         let head = stage.go_to(number);
         wait_heads(&[&leader, &replica], head);
     }
+    check_has_json(&replica);
     check_answers(&replica, &stage, 8);
 
     // One starts while the chain goes back and forth between two branches.

@@ -1,4 +1,4 @@
-//! Clients of five libraries go through a proxy before a fleet, while the leader is killed and
+//! Clients of five libraries go through a proxy in front of a fleet, while the leader is killed and
 //! another process is replaced.
 
 use std::{

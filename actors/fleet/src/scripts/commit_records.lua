@@ -14,7 +14,7 @@ end
 if known ~= ARGV[1] then
   return {'conflict', 0}
 end
--- A command that fails would leave the ones before it written: what others have put here goes first.
+-- Foreign types are deleted before anything is written: a command that failed later would leave half a commit.
 if ARGV[4] == '1' or not is_there then
   redis.call('UNLINK', KEYS[1], KEYS[2])
 elseif redis.call('TYPE', KEYS[2]).ok ~= 'zset' then

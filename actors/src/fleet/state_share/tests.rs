@@ -149,7 +149,7 @@ async fn what_is_gained_while_the_store_is_away_is_kept() {
 
 /// A store without items, in which this process and others have the turn by turns, and where the
 /// others have asked their nodes in vain.
-async fn absent(key: FleetKey) -> FakeServer {
+async fn unavailable(key: FleetKey) -> FakeServer {
     let turns = Arc::new(Mutex::new(0));
     FakeServer::start(move |words: Words| {
         let reply = if called(&words, scripts::TAKE_TURN) {
@@ -159,7 +159,7 @@ async fn absent(key: FleetKey) -> FakeServer {
             let digest = std::str::from_utf8(digest).unwrap().parse().unwrap();
             match *turns % 3 {
                 1 => NIL.to_vec(),
-                _ => string(&seal_absence(&digest, &key)),
+                _ => string(&seal_unavailable(&digest, &key)),
             }
         } else if called(&words, scripts::WANT) {
             count("wanted")
@@ -171,11 +171,11 @@ async fn absent(key: FleetKey) -> FakeServer {
     .await
 }
 
-/// State that two processes do not find at their nodes is absent, if this one has no nodes.
+/// State that two processes do not find at their nodes is unavailable, if this one has no nodes.
 #[tokio::test]
-async fn state_that_no_node_has_is_absent() {
+async fn state_that_no_node_has_is_unavailable() {
     for (sealed_by, has_nodes, expected, wants) in [
-        (key(), false, Got::Absent, 2),
+        (key(), false, Got::StateUnavailable, 2),
         (key(), true, Got::AskNodes, 0),
         (
             FleetKey::new(&[8; 32], b"another").unwrap(),
@@ -184,7 +184,7 @@ async fn state_that_no_node_has_is_absent() {
             3,
         ),
     ] {
-        let share = share(&absent(sealed_by).await, has_nodes);
+        let share = share(&unavailable(sealed_by).await, has_nodes);
         let block = block(&NodeStore::new());
         let got = SharedState::get(&share, &block, wanted(1).to_vec()).await;
         assert_eq!(got, expected);

@@ -30,7 +30,7 @@ pub enum StoreFault {
     #[error("did not answer within {0:?}")]
     TimedOut(Duration),
     /// Other calls of this process had the connection: it was not asked.
-    #[error("was not asked within {0:?}, because other calls went before")]
+    #[error("was not asked: this process waited {0:?} for its own earlier calls")]
     NotAsked(Duration),
     /// It accepts neither this user nor this password, or the user may not do what a fleet needs.
     #[error("does not allow this: {0}")]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes};
 use nearhead_fleet::{
     bounds::{
-        ABSENCE, CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
-        REPLY_BYTES_MAX, STATE_WAIT_MAX, TURN, TURN_BYTES_MAX, WANT_BYTES_MAX, WANTS_MAX,
+        CALL_TIME_MAX, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, ITEMS_HALF_BYTES,
+        REPLY_BYTES_MAX, STATE_WAIT_MAX, TURN, TURN_BYTES_MAX, UNAVAILABLE_LIFETIME,
+        WANT_BYTES_MAX, WANTS_MAX,
     },
     scripts,
 };
@@ -108,7 +109,7 @@ impl FleetStore {
     }
 
     /// Takes the turn to ask nodes for what has this digest. Returns what is there if it is taken
-    /// already: another process, or what [`Self::put_absence`] has put. It ends by itself after
+    /// already: another process, or what [`Self::put_unavailable`] has put. It ends by itself after
     /// [`TURN`].
     ///
     /// # Errors
@@ -142,14 +143,14 @@ impl FleetStore {
         given.map(drop)
     }
 
-    /// Puts a sealed absence in the place of a turn, for [`ABSENCE`].
+    /// Puts a sealed report that state is unavailable in the place of a turn, for [`UNAVAILABLE_LIFETIME`].
     ///
     /// # Errors
     /// The store did not answer as it should.
-    pub async fn put_absence(&self, digest: &B256, absence: &[u8]) -> Result<(), StoreError> {
+    pub async fn put_unavailable(&self, digest: &B256, report: &[u8]) -> Result<(), StoreError> {
         let mut command = redis::cmd("SET");
-        command.arg(self.turn(digest)).arg(absence);
-        command.arg("PX").arg(millis(ABSENCE));
+        command.arg(self.turn(digest)).arg(report);
+        command.arg("PX").arg(millis(UNAVAILABLE_LIFETIME));
         let put = self.0.items.ask(command, REPLY_BYTES_MAX, CALL_TIME_MAX);
         put.await.map(drop)
     }

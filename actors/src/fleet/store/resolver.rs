@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 /// callers that have left, which are skipped.
 const LOOKUPS_MAX: usize = 32;
 
-type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+type LookupFn = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 /// Looks up one name at a time. The thread begins with the first name, and ends after the resolver.
 pub(super) struct Resolver {
-    look_up: LookUp,
+    look_up: LookupFn,
     lookups: Mutex<Option<Sender<Lookup>>>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    pub(super) const fn of(look_up: LookUp) -> Self {
+    pub(super) const fn of(look_up: LookupFn) -> Self {
         Self {
             look_up,
             lookups: Mutex::new(None),
@@ -63,7 +63,9 @@ impl Resolver {
         self.lookups()?
             .try_send(lookup)
             .map_err(|error| match error {
-                TrySendError::Full(_) => io::Error::other("lookups of names hang"),
+                TrySendError::Full(_) => io::Error::other(
+                    "the name server does not answer: check it, or give an address",
+                ),
                 TrySendError::Disconnected(_) => ended(),
             })?;
         found.await.unwrap_or_else(|_| Err(ended()))
@@ -84,7 +86,7 @@ impl Resolver {
     }
 }
 
-fn run(look_up: LookUp, lookups: &Receiver<Lookup>) {
+fn run(look_up: LookupFn, lookups: &Receiver<Lookup>) {
     for lookup in lookups {
         // Who has waited in vain asks again.
         if lookup.addresses.is_closed() {

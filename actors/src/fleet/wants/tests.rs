@@ -20,7 +20,7 @@ use crate::{
 };
 
 const HELD: Address = Address::repeat_byte(1);
-const ABSENT: Address = Address::repeat_byte(2);
+const UNAVAILABLE: Address = Address::repeat_byte(2);
 
 /// A process whose nodes have nothing, and which holds one account of its only block.
 struct Scene {
@@ -72,7 +72,7 @@ impl Scene {
 
     /// A want of both accounts.
     fn want(&self) -> Want {
-        let accounts = [ABSENT, HELD].map(|address| WantedItems {
+        let accounts = [UNAVAILABLE, HELD].map(|address| WantedItems {
             address,
             slots: Vec::new(),
             with_code: false,
@@ -90,7 +90,7 @@ impl Scene {
     }
 }
 
-fn is_absent(served: &Reply<()>) -> bool {
+fn is_unavailable(served: &Reply<()>) -> bool {
     matches!(served, Err(QueryError::StateUnavailable))
 }
 
@@ -105,7 +105,7 @@ fn state(nodes: &Arc<NodeStore>) -> Arc<State> {
         ..AccountUpdate::default()
     };
     let update = StateUpdate {
-        accounts: [(HELD, account(1)), (ABSENT, account(2))]
+        accounts: [(HELD, account(1)), (UNAVAILABLE, account(2))]
             .into_iter()
             .collect(),
         ..StateUpdate::default()
@@ -117,7 +117,7 @@ fn state(nodes: &Arc<NodeStore>) -> Arc<State> {
     let is_held = state.load(&HELD, &[], false, |hash| {
         items.iter().find(|item| keccak256(item) == *hash).cloned()
     });
-    assert!(is_held && state.account(&ABSENT).is_err());
+    assert!(is_held && state.account(&UNAVAILABLE).is_err());
     state
 }
 
@@ -127,7 +127,7 @@ async fn an_account_that_fails_leaves_the_others() {
     let scene = Scene::new().await;
     scene.show_block();
     let served = scene.server.serve(scene.want()).await;
-    assert!(is_absent(&served), "{served:?}");
+    assert!(is_unavailable(&served), "{served:?}");
     let put = scene.put.lock().unwrap();
     let items = scene
         .block
@@ -150,7 +150,7 @@ async fn a_want_waits_for_its_block() {
     assert!(early.as_mut().now_or_never().is_none());
     scene.show_block();
     let served = early.await;
-    assert!(is_absent(&served), "{served:?}");
+    assert!(is_unavailable(&served), "{served:?}");
     // Not for ever: it may never come.
     let unknown = Want {
         block: B256::ZERO,

@@ -62,7 +62,7 @@ impl Shared {
             match others.get(block, parts.clone()).await {
                 Got::Held => return Ok(()),
                 Got::AskNodes => {}
-                Got::Absent => return Err(QueryError::StateUnavailable),
+                Got::StateUnavailable => return Err(QueryError::StateUnavailable),
                 Got::Nothing => return Err(QueryError::Unavailable),
             }
         }

@@ -29,7 +29,7 @@ pub(crate) enum Got {
     /// Nobody has it, and it is this process' turn to ask its nodes.
     AskNodes,
     /// Others have asked their nodes in vain, and this process has none.
-    Absent,
+    StateUnavailable,
     /// Nobody has it now, and this process has no nodes.
     Nothing,
 }

@@ -69,8 +69,9 @@ pub enum StoreError {
     },
     /// What it has is not what this program's fleet wrote.
     #[error(
-        "the fleet's store has other tenants, keys or administrators than the fleet wrote ({reason}): \
-         a process that knows them puts them back"
+        "the tenants, keys or administrators in the fleet's store are not the newest that the fleet \
+         wrote ({reason}): a process that knows those puts them back within seconds; if none does, \
+         see \"Tenants and keys\" in docs/fleet.md"
     )]
     Spoiled {
         /// What is wrong with it.

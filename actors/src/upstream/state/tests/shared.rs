@@ -96,7 +96,7 @@ async fn a_turn_is_given_back_if_nodes_fail() {
 /// State that no node of any process has is absent here, as at a process with nodes.
 #[actix::test]
 async fn what_others_have_asked_nodes_for_in_vain_is_unavailable() {
-    for (got, is_final) in [(Got::Absent, true), (Got::Nothing, false)] {
+    for (got, is_final) in [(Got::StateUnavailable, true), (Got::Nothing, false)] {
         let scene = Scene::of(&[]).await;
         let _others = Others::of(&scene, got, false);
         let value = ask(&scene.worker.proofs, scene.read_storage(3, 7)).await;
