@@ -113,14 +113,18 @@ fn clients_go_on_while_processes_are_replaced_and_killed() {
         for _ in 0..kills {
             let before = readers.answered();
             processes.kill(rng.below(3));
-            wait_until("clients read", || readers.answered() > before + 20);
+            wait_until("clients read and follow", || {
+                readers.answered() > before + 20 && sessions.are_live()
+            });
         }
         // The store too, which comes back with its data and without.
         for with_data in [true, false] {
             redis.kill();
             let before = readers.answered();
             redis.restart(with_data);
-            wait_until("clients read", || readers.answered() > before + 50);
+            wait_until("clients read and follow", || {
+                readers.answered() > before + 50 && sessions.are_live()
+            });
         }
         driver.stop();
     });

@@ -31,6 +31,8 @@ struct Shared {
     /// The head with which they end.
     last: OnceLock<(u64, B256)>,
     ended: Mutex<Vec<Ended>>,
+    /// Clients that have lost their session, and have no other one yet.
+    resuming: AtomicUsize,
     refused: AtomicUsize,
     dropped: AtomicUsize,
     removed: AtomicUsize,
@@ -50,6 +52,7 @@ impl Sessions {
             node,
             last: OnceLock::new(),
             ended: Mutex::default(),
+            resuming: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
             removed: AtomicUsize::new(0),
@@ -70,6 +73,13 @@ impl Sessions {
         assert!(!has_ended, "a client has met a gap, or what comes twice");
         let ended = self.shared.ended.lock();
         ended.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether all clients have a session; panics if a client has ended.
+    #[track_caller]
+    pub(super) fn are_live(&self) -> bool {
+        self.ended();
+        self.shared.resuming.load(Ordering::Relaxed) == 0
     }
 
     /// How often a session could not be resumed at once, and how often a process had not seen the
@@ -106,9 +116,11 @@ impl Shared {
         };
         while !is_at_end(&subscriber) {
             if let Err(ended) = subscriber.take() {
+                self.resuming.fetch_add(1, Ordering::Relaxed);
                 let all = self.ended.lock();
                 all.unwrap_or_else(PoisonError::into_inner).push(ended);
                 self.resume(&mut subscriber);
+                self.resuming.fetch_sub(1, Ordering::Relaxed);
             }
         }
         subscriber.check(&mut self.node());
