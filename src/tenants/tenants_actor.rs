@@ -13,7 +13,9 @@ use nearhead_actors::{
 };
 use nearhead_tenants::{
     UnixMillis,
-    administration::{AdminError, Administration, AdministrationSetup, Operation},
+    administration::{AdminError, Administration, AdministrationSetup, Changed, Operation},
+    directory::ChangedRecords,
+    id::KeyId,
     store::StoreError,
     usage::{Labels, Merged, UsedToday},
 };
@@ -38,6 +40,10 @@ const USAGE_AGE: Duration = Duration::from_secs(1);
 /// How often a store that other processes write as well is looked at: a key that was revoked there
 /// lets nobody in, and its sessions end, within a second.
 const REFRESH: Duration = Duration::from_millis(250);
+
+/// Longest wait for all that a start reads of such a store. Its reads have bounds of their own, and
+/// one that fails is made up for later: this is for a defect alone.
+const SHARED_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How often an operation is tried, if other processes write at the same time.
 const TRIES_MAX: usize = 8;
@@ -137,7 +143,11 @@ impl TenantsActor {
             };
             Ok((administration, used_today))
         };
-        let read = in_time(DISK_WAIT_MAX, read);
+        let wait_max = match is_shared {
+            true => SHARED_WAIT_MAX,
+            false => DISK_WAIT_MAX,
+        };
+        let read = in_time(wait_max, read);
         let (administration, used_today) = read.unwrap_or_else(|error| {
             Err(StoreError::Unusable {
                 path: path.unwrap_or_default(),
@@ -218,6 +228,8 @@ impl TenantsActor {
         }
         let mut used_today = UsedToday::default();
         if !changed.first_quotas.is_empty() {
+            // Reading what was used may take seconds, and no revocation waits for that.
+            self.shut_out(&changed, now);
             self.flush_usage();
             let used = self
                 .administration
@@ -236,6 +248,29 @@ impl TenantsActor {
         match changed.configured {
             true => self.access.replace(source),
             false => self.access.update(source, &changed.records),
+        }
+    }
+
+    /// Puts in force that keys are revoked or gone, except those whose first quota counts what they
+    /// used before.
+    fn shut_out(&self, changed: &Changed, now: UnixMillis) {
+        let directory = self.administration.directory();
+        let is_out = |id: &KeyId| directory.key(*id).is_none_or(|key| key.revoked.is_some());
+        let keys = changed.records.keys.difference(&changed.first_quotas.keys);
+        let shut_out = ChangedRecords {
+            keys: keys.copied().filter(is_out).collect(),
+            ..ChangedRecords::default()
+        };
+        if !shut_out.is_empty() {
+            let source = AccessSource {
+                directory,
+                configured: &self.configured,
+                limits: &self.limits,
+                used_today: &UsedToday::default(),
+                now,
+                desk: self.desk.as_ref(),
+            };
+            self.access.update(source, &shut_out);
         }
     }
 

@@ -18,8 +18,9 @@ use nearhead_tenants::{
         UpdateTenant,
     },
     audit::{AuditPage, AuditQuery},
+    command::Change,
     id::{KeyId, TenantId},
-    store::{Commit, Loaded, MemoryStore, TenantStore},
+    store::{Commit, Loaded, MemoryStore, Refreshed, TenantStore},
     usage::{
         CELLS_MAX, KeyUse, KeyUseQuery, RequestUse, UsageAnswer, UsageCell, UsageCounts, UsageQuery,
     },
@@ -298,6 +299,8 @@ struct FailingStore {
     fails_usage: Arc<AtomicBool>,
     /// What is done at each read of usage.
     at_usage: Option<Box<dyn FnMut() + Send>>,
+    /// What others have written.
+    refreshed: Arc<Mutex<Refreshed>>,
 }
 
 impl FailingStore {
@@ -333,6 +336,10 @@ impl TenantStore for FailingStore {
             return Err(StoreError::Conflict);
         }
         self.store.commit(commit)
+    }
+
+    fn refresh(&mut self) -> Result<Refreshed, StoreError> {
+        Ok(std::mem::take(&mut *self.refreshed.lock()))
     }
 
     fn audit(&mut self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
@@ -428,6 +435,71 @@ async fn usage_is_no_condition_of_a_start() {
     fails.store(false, Ordering::Relaxed);
     served.run(GetUsage::default()).await.unwrap();
     assert_eq!(served.state.failure(), None);
+}
+
+/// A key that another process has revoked lets nobody in while what a new quota needs is read.
+#[actix::test]
+async fn a_revocation_does_not_wait_for_a_read_of_usage() {
+    // What the other process does.
+    let mut other = Administration::open(AdministrationSetup {
+        store: Box::new(MemoryStore::default()),
+        configured: Vec::new(),
+        methods: Vec::new(),
+    })
+    .unwrap();
+    let by = Requester::new(Identity::command_line(), None, now().unix);
+    let create = CreateTenant {
+        name: "alice".parse().unwrap(),
+        limits: LimitsPatch::default(),
+    };
+    let tenant = create.run(&mut other, &by).unwrap().id;
+    let create = CreateKey {
+        tenant: "alice".parse().unwrap(),
+        name: "backend".parse().unwrap(),
+        expires: None,
+        settings: SettingsPatch::default(),
+    };
+    let key = create.run(&mut other, &by).unwrap();
+    let id = key.view.id;
+    let written = |other: &Administration| Refreshed {
+        directory: vec![
+            Change::Tenant(Arc::clone(other.directory().tenant(tenant).unwrap())),
+            Change::Key(Arc::clone(other.directory().key(id).unwrap())),
+        ],
+        ..Refreshed::default()
+    };
+
+    let (mut store, lets_in) = (FailingStore::default(), Arc::new(Mutex::new(Vec::new())));
+    let refreshed = Arc::clone(&store.refreshed);
+    let access = Arc::new(Mutex::new(None::<Access>));
+    let (at_usage, seen, secret) = (access.clone(), lets_in.clone(), key.key.clone());
+    store.at_usage = Some(Box::new(move || {
+        if let Some(access) = &*at_usage.lock() {
+            let resolved = access.resolve(secret.expose(), now().unix);
+            seen.lock().push(resolved.is_some());
+        }
+    }));
+    *refreshed.lock() = written(&other);
+    let served = serve(OpenedStore {
+        is_shared: true,
+        ..store.open()
+    });
+    served.run(GetUsage::default()).await.unwrap();
+    assert!(served.access.resolve(key.key.expose(), now().unix).is_some());
+
+    RevokeKey { id }.run(&mut other, &by).unwrap();
+    let update = UpdateTenant {
+        id: tenant.into(),
+        name: None,
+        limits: units(9),
+        if_version: None,
+    };
+    update.run(&mut other, &by).unwrap();
+    *access.lock() = Some(served.access.clone());
+    *refreshed.lock() = written(&other);
+    served.run(GetUsage::default()).await.unwrap();
+    let lets_in = lets_in.lock();
+    assert!(!lets_in.is_empty() && lets_in.iter().all(|lets_in| !lets_in));
 }
 
 /// What is missing in usage is counted.
