@@ -187,8 +187,13 @@ pub const USAGE_PART_CELLS: usize = 1024;
 pub const USAGE_PART_BYTES_MAX: usize = 512 << 10;
 
 /// Cells that a process holds until they are written and their period is over: some 40 MB. If there
-/// is no room, those that are written go, and the next ones begin another part.
+/// is no room, it forgets the minutes that are written, then the hours, days and last uses above
+/// [`USAGE_COARSE_PARTS_KEPT`]. What it forgot begins again in another part.
 pub const USAGE_CELLS_MAX: usize = 1 << 17;
+
+/// Parts of one hour, day or last use that a process does not forget while the period lasts: 24,576
+/// cells each, so that all of them leave room for minutes.
+pub const USAGE_COARSE_PARTS_KEPT: usize = 24;
 
 /// Cells of hours and days that are written as often as those of minutes, which is every seven
 /// seconds: 50 KB. If there are more, they are written once a minute.
@@ -197,12 +202,29 @@ pub const USAGE_COARSE_CELLS_SMALL: usize = 1024;
 /// Time between two writes of hours and days, if they are many.
 pub const USAGE_COARSE_EVERY: Duration = Duration::from_secs(60);
 
-/// Bytes of all usage in the store, with what it needs to find it. If there is more, the oldest
-/// minutes are removed first, then hours, then days.
-pub const USAGE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of usage by minute in the store, with what it needs to find it. If there is more, the
+/// oldest minutes are removed, and nothing else.
+pub const USAGE_MINUTES_BYTES_MAX: u64 = 128 << 20;
+
+/// Bytes of usage by hour in the store. If there is more, the oldest hours are removed.
+pub const USAGE_HOURS_BYTES_MAX: u64 = 32 << 20;
+
+/// Bytes of usage by day in the store. If there is more, the oldest days are removed.
+pub const USAGE_DAYS_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes in the store of when keys were last used. If there is more, the oldest are removed.
+pub const USAGE_LAST_BYTES_MAX: u64 = 32 << 20;
 
 /// Bytes of one call that writes usage: the store serves nobody else meanwhile.
 pub const USAGE_WRITE_BYTES: usize = 1 << 20;
+
+/// Pages of one read of usage: more than there are if all parts are the shortest. One that has not
+/// come to its end by then fails.
+pub const USAGE_PAGES_MAX: usize = 512;
+
+/// Time after which one read of usage asks for no more pages, and fails: the tenants' owner does
+/// nothing else meanwhile.
+pub const USAGE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Parts of one read of usage, and of one removal of what is no longer kept.
 pub const USAGE_READ_PARTS: u64 = 1024;

@@ -76,10 +76,12 @@ pub const SCAN_RECORDS: &str = include_str!("scripts/scan_records.lua");
 /// Reads entries of the audit. Keys: entries of one kind.
 pub const READ_AUDIT: &str = include_str!("scripts/read_audit.lua");
 
-/// Writes what a process has counted, and bounds it. Keys: parts, and the four indexes.
+/// Writes what a process has counted, and bounds it. Keys: bytes, then parts and index of each of
+/// the four kinds of periods.
 pub const PUT_USAGE: &str = include_str!("scripts/put_usage.lua");
 
-/// Reads what processes have counted. Keys: parts, and one index.
+/// Reads what processes have counted. Keys: parts and index of
+/// one kind of periods.
 pub const READ_USAGE: &str = include_str!("scripts/read_usage.lua");
 
 /// A script answered what this program does not know.
@@ -220,7 +222,7 @@ pub fn parse_released(word: &str, number: i64) -> Result<(), UnknownAnswer> {
 }
 
 /// Reads the two elements of an answer that is a number under one word: that of [`PUT_ITEMS`],
-/// [`DROP_ITEMS`], [`WANT`], [`GIVE_BACK_TURN`] or [`PUT_USAGE`].
+/// [`DROP_ITEMS`], [`WANT`] or [`GIVE_BACK_TURN`].
 ///
 /// # Errors
 /// It is another answer.
@@ -293,7 +295,6 @@ mod tests {
             (DROP_ITEMS, "dropped"),
             (WANT, "wanted"),
             (GIVE_BACK_TURN, "given"),
-            (PUT_USAGE, "put"),
         ] {
             assert!(words(script).iter().all(|found| *found == word));
             assert_eq!(parse_count(word, word, 7), Ok(7));

@@ -31,6 +31,9 @@ pub use self::{
     own::OwnUsage,
     part::{SealedPart, UsageError, UsagePart},
 };
+use crate::bounds::{
+    USAGE_DAYS_BYTES_MAX, USAGE_HOURS_BYTES_MAX, USAGE_LAST_BYTES_MAX, USAGE_MINUTES_BYTES_MAX,
+};
 
 /// Numbers of a cell.
 pub const USAGE_NUMBERS: usize = 14;
@@ -75,6 +78,29 @@ impl UsagePeriod {
             Self::Hour => 8 * DAY,
             Self::Day => 31 * DAY,
             Self::LastUse => 400 * DAY,
+        }
+    }
+
+    /// Its name in logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minutes",
+            Self::Hour => "hours",
+            Self::Day => "days",
+            Self::LastUse => "last use",
+        }
+    }
+
+    /// Most bytes that all of its parts have in the store. Each kind has room of its own, so that
+    /// minutes never remove days.
+    #[must_use]
+    pub const fn bytes_max(self) -> u64 {
+        match self {
+            Self::Minute => USAGE_MINUTES_BYTES_MAX,
+            Self::Hour => USAGE_HOURS_BYTES_MAX,
+            Self::Day => USAGE_DAYS_BYTES_MAX,
+            Self::LastUse => USAGE_LAST_BYTES_MAX,
         }
     }
 

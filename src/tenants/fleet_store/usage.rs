@@ -5,13 +5,13 @@
 //! answers; else it waits here, bounded, and when there is no room, with whoever counts.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    time::Instant,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nearhead_actors::fleet::store::FleetRecords;
 use nearhead_fleet::{
-    bounds::{USAGE_COARSE_EVERY, USAGE_WRITE_BYTES},
+    bounds::{USAGE_COARSE_EVERY, USAGE_PAGES_MAX, USAGE_TIME_MAX, USAGE_WRITE_BYTES},
     fleet_key::FleetKey,
     usage::{OwnUsage, SealedPart, UsageCell as FleetCell, UsageOwner, UsagePart, UsagePeriod},
 };
@@ -28,12 +28,13 @@ use nearhead_tenants::{
 use super::failures::away;
 use crate::metrics::RecordRefusals;
 
-/// Pages of one read: as many as there may be, if all parts are short.
-const PAGES_MAX: usize = 1024;
-
 /// Minutes in which it is looked for what other processes used. Who was away for longer reads when
 /// all keys were last used.
 const LOOK_BACK: u64 = 60 * 60 * 1_000;
+
+/// How far a clock of the fleet may be ahead of this one: later periods are not read, because a
+/// foreign writer has put them there.
+const AHEAD_MAX: Duration = Duration::from_secs(2 * 86_400);
 
 /// Usage of a fleet.
 pub(super) struct FleetUsage {
@@ -45,6 +46,8 @@ pub(super) struct FleetUsage {
     coarse_written: Instant,
     /// When it was last looked for what others used.
     looked: UnixMillis,
+    /// Kinds of periods of which it was logged that there is no room for all.
+    without_room: BTreeSet<UsagePeriod>,
 }
 
 const fn period(resolution: Resolution) -> UsagePeriod {
@@ -111,35 +114,48 @@ impl FleetUsage {
             own: OwnUsage::new(process),
             coarse_written: Instant::now(),
             looked: UnixMillis(0),
+            without_room: BTreeSet::new(),
         }
     }
 
     /// Takes what was counted, and writes it unless the store is known to be away. What is taken
     /// is not lost if it cannot be written: it is written later.
     pub(super) fn add(&mut self, cells: &[UsageCell], is_away: bool) -> Result<(), StoreError> {
+        // What was just counted is of now. A clock that was ahead of it once does not matter.
+        let now = UnixMillis::from(SystemTime::now());
+        let latest = cells.iter().map(|cell| cell.last).max();
+        let now = latest.map_or(now, |latest| latest.min(now));
         if !self.own.has_room(cells.len()) {
-            self.write(true)?;
-            self.own.forget_written();
+            self.write(false, now)?;
+            self.own.forget_minutes();
+        }
+        if !self.own.has_room(cells.len()) {
+            self.write(true, now)?;
+            self.own.forget_excess();
+        }
+        if !self.own.has_room(cells.len()) {
+            return Err(StoreError::Away {
+                reason: "there is no room for usage until it is written".to_owned(),
+            });
         }
         for cell in cells {
             self.own.add(cell.minute.0, &fleet_cell(cell));
         }
         let is_due = self.coarse_written.elapsed() >= USAGE_COARSE_EVERY;
-        if !is_away && let Err(error) = self.write(is_due) {
+        if !is_away && let Err(error) = self.write(is_due, now) {
             tracing::debug!(%error, "usage is written later");
         }
-        self.own.forget_ended();
+        self.own.forget_ended(now.0);
         Ok(())
     }
 
     /// Writes what is not written yet: minutes, and all of it if it is little or `with_coarse`.
-    fn write(&mut self, with_coarse: bool) -> Result<(), StoreError> {
+    fn write(&mut self, with_coarse: bool, now: UnixMillis) -> Result<(), StoreError> {
         let parts = self.own.unwritten(with_coarse, &self.key);
         let mut rest = parts.as_slice();
         while !rest.is_empty() {
             let (batch, others) = rest.split_at(batch_len(rest));
-            let put = self.records.put_usage(batch, self.own.latest());
-            put.map_err(away)?;
+            self.put(batch, now)?;
             self.own.written(batch);
             rest = others;
         }
@@ -149,11 +165,28 @@ impl FleetUsage {
         Ok(())
     }
 
+    /// Writes parts. Says whether there is more to remove that is no longer kept.
+    fn put(&mut self, parts: &[SealedPart], now: UnixMillis) -> Result<bool, StoreError> {
+        let put = self.records.put_usage(parts, now.0).map_err(away)?;
+        for (period, parts) in put.without_room {
+            if self.without_room.insert(period) {
+                let period = period.name();
+                tracing::warn!(
+                    period,
+                    parts,
+                    "the oldest usage is removed from the fleet's store, which has no room for \
+                     more"
+                );
+            }
+        }
+        Ok(put.is_more)
+    }
+
     /// Writes what is not written yet, and removes some of what is no longer kept.
     pub(super) fn expire(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
-        self.write(true)?;
-        self.own.forget_ended();
-        self.records.put_usage(&[], now.0).map_err(away)
+        self.write(true, now)?;
+        self.own.forget_ended(now.0);
+        self.put(&[], now)
     }
 
     /// Calls `each` for every cell of the periods that begin in a range, with when they begin. What
@@ -167,9 +200,10 @@ impl FleetUsage {
         for (start, cell) in self.own.cells(period, from, to) {
             each(start, cell);
         }
-        let (mut next, mut seen) = (None, HashSet::new());
-        for _ in 0..PAGES_MAX {
-            let page = self.records.read_usage(period, (from, to), next);
+        let to = to.min(UnixMillis::from(SystemTime::now()).after(AHEAD_MAX).0);
+        let (begun, mut next, mut seen) = (Instant::now(), None, HashSet::new());
+        for _ in 0..USAGE_PAGES_MAX {
+            let page = self.records.read_usage(period, (from, to), next.as_ref());
             let page = page.map_err(away)?;
             for (name, bytes) in page.parts {
                 let part = match UsagePart::open(&name, &bytes, &self.key) {
@@ -190,9 +224,13 @@ impl FleetUsage {
             if next.is_none() {
                 return Ok(());
             }
+            if begun.elapsed() >= USAGE_TIME_MAX {
+                break;
+            }
         }
         Err(StoreError::Away {
-            reason: "the fleet's store has more usage than a fleet writes".to_owned(),
+            reason: "the fleet's store has more usage than is read at once: ask for less time"
+                .to_owned(),
         })
     }
 
@@ -298,7 +336,7 @@ impl Drop for FleetUsage {
     /// is the last.
     fn drop(&mut self) {
         if !self.own.is_written()
-            && let Err(error) = self.write(true)
+            && let Err(error) = self.write(true, SystemTime::now().into())
         {
             tracing::warn!(%error, "the last usage is not written");
         }

@@ -485,7 +485,12 @@ async fn a_revocation_does_not_wait_for_a_read_of_usage() {
         ..store.open()
     });
     served.run(GetUsage::default()).await.unwrap();
-    assert!(served.access.resolve(key.key.expose(), now().unix).is_some());
+    assert!(
+        served
+            .access
+            .resolve(key.key.expose(), now().unix)
+            .is_some()
+    );
 
     RevokeKey { id }.run(&mut other, &by).unwrap();
     let update = UpdateTenant {

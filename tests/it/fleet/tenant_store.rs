@@ -178,7 +178,9 @@ fn it_has_what_its_owner_has() {
 #[test]
 fn its_usage_agrees_with_events() {
     let redis = redis("fleet-store-usage");
-    let begin = today(now()).0 + 10 * 3_600_000 + 1_800_000;
+    // Some days ago: time goes on in a case, and periods that are far ahead of the clock are not
+    // read.
+    let begin = today(now().before(20 * DAY)).0 + 10 * 3_600_000 + 1_800_000;
     let case = Cell::new(0);
     sums_agree(begin, 12, |run| {
         case.set(case.get() + 1);

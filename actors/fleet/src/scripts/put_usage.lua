@@ -1,79 +1,149 @@
--- Writes what a process has counted, and removes what is no longer kept.
+-- Writes what a process has counted, and removes what is no longer kept or has no room.
 --
--- KEYS: parts, then the index of each of the four kinds of periods, the finest first: names by when their period
--- begins. ARGV: most bytes of all parts, time of the caller in ms, most parts to remove of a kind, bytes for each part
--- besides its own, then for each of the four kinds: ms of a period, ms for which it is kept; then for each part: which
--- of the four kinds it is of, when its period begins, its name and its bytes.
--- Returns {'put', 1 if there is more to remove, else 0}.
+-- KEYS: bytes by kind; then for each of the four kinds of periods, the finest first: its parts, and the index of their
+-- names by when their period begins. ARGV: time of the caller in ms, most parts of a kind that one call removes because
+-- they are old, bytes for each part besides its own; then for each kind: ms of a period, ms for which it is kept, most
+-- bytes of all its parts; then for each part: which of the four kinds it is of, when its period begins, its name and
+-- its bytes.
+-- Returns a list: 1 if there is more to remove that is old, else 0; then for each kind, how many parts had no room.
 --
--- Others may have put anything into these keys: if they are of another type, all are removed. What is too old goes by
--- the caller's clock or the server's, whichever is behind: a clock that is ahead removes nothing.
-local bytes_max, now = tonumber(ARGV[1]), tonumber(ARGV[2])
-local most, besides = tonumber(ARGV[3]), tonumber(ARGV[4])
+-- A foreign writer may have put anything into these keys. Each call makes parts, index and bytes of a kind agree again,
+-- or removes all of the kind if they disagree grossly. What is too old is so by the caller's clock and the server's,
+-- whichever is behind: a clock that is ahead removes nothing.
+local now, most, besides = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
-now = math.min(now, tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000))
+local server_now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local too_late = math.max(now, server_now) + 172800000
+now = math.min(now, server_now)
 
-local known = redis.pcall('HGET', KEYS[1], 'bytes')
-for kind = 1, 4 do
-  local probe = redis.pcall('ZRANGE', KEYS[1 + kind], 0, 0)
-  if probe.err then
-    known = probe
+-- Most parts whose bytes are counted again one by one: some 20 ms.
+local counted_max = 32768
+
+local kinds = {}
+for at = 1, 4 do
+  kinds[at] = {
+    parts = KEYS[2 * at],
+    index = KEYS[2 * at + 1],
+    period = tonumber(ARGV[1 + 3 * at]),
+    kept = tonumber(ARGV[2 + 3 * at]),
+    bytes_max = tonumber(ARGV[3 + 3 * at]),
+    bytes = 0,
+    written = {},
+    written_count = 0,
+    removed = 0,
+  }
+end
+
+local function remove(kind, name)
+  local length = redis.call('HSTRLEN', kind.parts, name)
+  if redis.call('HDEL', kind.parts, name) == 1 then
+    kind.bytes = kind.bytes - length - besides
   end
+  redis.call('ZREM', kind.index, name)
 end
-if type(known) == 'table' and known.err then
-  redis.call('UNLINK', unpack(KEYS))
-  known = '0'
-end
-local bytes = type(known) == 'string' and #known <= 16 and string.match(known, '^%d+$') and tonumber(known) or 0
 
-local function remove(kind, names)
+-- Counts the bytes of a kind again; of more parts than that it is what some of them have on average.
+local function count_again(kind)
+  local parts = redis.call('HLEN', kind.parts)
+  local names = parts <= counted_max and redis.call('HKEYS', kind.parts)
+    or redis.call('HRANDFIELD', kind.parts, most)
+  local bytes = 0
   for _, name in ipairs(names) do
-    local length = redis.call('HSTRLEN', KEYS[1], name)
-    if length > 0 and name ~= 'bytes' then
-      bytes = bytes - length - besides
-      redis.call('HDEL', KEYS[1], name)
+    bytes = bytes + redis.call('HSTRLEN', kind.parts, name) + besides
+  end
+  kind.bytes = math.floor(bytes * parts / math.max(1, #names))
+end
+
+-- Makes parts, index and bytes of a kind agree.
+local function mend(at, kind)
+  local parts, names = redis.pcall('HLEN', kind.parts), redis.pcall('ZCARD', kind.index)
+  local is_other = type(parts) ~= 'number' or type(names) ~= 'number'
+  if is_other or parts * besides > kind.bytes_max or names > 2 * parts + most or parts > 2 * names + most then
+    redis.call('UNLINK', kind.parts, kind.index)
+    return
+  end
+  local known = redis.pcall('HGET', KEYS[1], at)
+  if type(known) == 'table' then
+    redis.call('UNLINK', KEYS[1])
+  end
+  kind.bytes = type(known) == 'string' and #known <= 16 and string.match(known, '^%d+$') and tonumber(known) or 0
+  if parts ~= names then
+    -- Removes what is in one of them alone, if it is few; else the next calls find the rest.
+    for _, name in ipairs(redis.call('HRANDFIELD', kind.parts, most)) do
+      if not redis.call('ZSCORE', kind.index, name) then
+        remove(kind, name)
+      end
     end
-    redis.call('ZREM', KEYS[1 + kind], name)
+    for _, name in ipairs(redis.call('ZRANDMEMBER', kind.index, most)) do
+      if redis.call('HEXISTS', kind.parts, name) == 0 then
+        remove(kind, name)
+      end
+    end
+  end
+  if parts ~= names or parts == 0 or kind.bytes < parts * besides then
+    count_again(kind)
   end
 end
 
 local is_more, kept_max = 0, 0
-for kind = 1, 4 do
-  local period, kept = tonumber(ARGV[3 + 2 * kind]), tonumber(ARGV[4 + 2 * kind])
-  local oldest = now - kept - (now - kept) % period
-  kept_max = math.max(kept_max, kept)
-  local before = string.format('(%.0f', oldest)
-  local names = redis.call('ZRANGE', KEYS[1 + kind], '-inf', before, 'BYSCORE', 'LIMIT', 0, most)
-  remove(kind, names)
-  if #names == most then
-    is_more = 1
-  end
-end
-
-for at = 13, #ARGV - 3, 4 do
-  local kind, name, part = tonumber(ARGV[at]), ARGV[at + 2], ARGV[at + 3]
-  local before = redis.call('HSTRLEN', KEYS[1], name)
-  if before > 0 then
-    bytes = bytes - before - besides
-  end
-  redis.call('HSET', KEYS[1], name, part)
-  redis.call('ZADD', KEYS[1 + kind], ARGV[at + 1], name)
-  bytes = bytes + #part + besides
-end
-
-for kind = 1, 4 do
-  local removed = 0
-  while bytes > bytes_max and removed < most do
-    local names = redis.call('ZRANGE', KEYS[1 + kind], 0, 15)
-    if #names == 0 then
-      break
+for at, kind in ipairs(kinds) do
+  mend(at, kind)
+  kept_max = math.max(kept_max, kind.kept)
+  local oldest = now - kind.kept - (now - kind.kept) % kind.period
+  local before, after = string.format('(%.0f', oldest), string.format('(%.0f', too_late)
+  for _, range in ipairs({ { '-inf', before }, { after, '+inf' } }) do
+    local names = redis.call('ZRANGE', kind.index, range[1], range[2], 'BYSCORE', 'LIMIT', 0, most)
+    for _, name in ipairs(names) do
+      remove(kind, name)
     end
-    remove(kind, names)
-    removed = removed + #names
+    if #names == most then
+      is_more = 1
+    end
   end
 end
-redis.call('HSET', KEYS[1], 'bytes', string.format('%.0f', math.max(0, bytes)))
+
+for at = 16, #ARGV - 3, 4 do
+  local kind, name, part = kinds[tonumber(ARGV[at])], ARGV[at + 2], ARGV[at + 3]
+  local before = redis.call('HSTRLEN', kind.parts, name)
+  if redis.call('HSET', kind.parts, name, part) == 0 then
+    kind.bytes = kind.bytes - before - besides
+  end
+  redis.call('ZADD', kind.index, ARGV[at + 1], name)
+  kind.bytes = kind.bytes + #part + besides
+  kind.written[name] = true
+  kind.written_count = kind.written_count + 1
+end
+
+-- Removes the oldest parts that this call has not written, down to a little less than the bound, so that the bytes need
+-- not be counted at each call. So many are more than one call writes.
+local function make_room(kind)
+  if kind.bytes <= kind.bytes_max then
+    return
+  end
+  count_again(kind)
+  local room = kind.bytes > kind.bytes_max and kind.bytes_max - math.floor(kind.bytes_max / 64) or kind.bytes_max
+  while kind.bytes > room and kind.removed < 8 * most do
+    local has_others = false
+    for _, name in ipairs(redis.call('ZRANGE', kind.index, 0, 15 + kind.written_count)) do
+      if not kind.written[name] and kind.bytes > room then
+        has_others = true
+        remove(kind, name)
+        kind.removed = kind.removed + 1
+      end
+    end
+    if not has_others then
+      return
+    end
+  end
+end
+
+local answer = { is_more }
+for at, kind in ipairs(kinds) do
+  make_room(kind)
+  redis.call('HSET', KEYS[1], at, string.format('%.0f', math.max(0, kind.bytes)))
+  answer[1 + at] = kind.removed
+end
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, string.format('%.0f', kept_max))
 end
-return {'put', is_more}
+return answer

@@ -5,7 +5,9 @@ use std::{
 
 use super::{SealedPart, UsageCell, UsagePart, UsagePeriod};
 use crate::{
-    bounds::{USAGE_CELLS_MAX, USAGE_COARSE_CELLS_SMALL, USAGE_PART_CELLS},
+    bounds::{
+        USAGE_CELLS_MAX, USAGE_COARSE_CELLS_SMALL, USAGE_COARSE_PARTS_KEPT, USAGE_PART_CELLS,
+    },
     fleet_key::FleetKey,
 };
 
@@ -20,7 +22,6 @@ pub struct OwnUsage {
     next: u64,
     /// The numbers of the parts that are held.
     held: BTreeSet<u64>,
-    latest: u64,
 }
 
 /// A key, a method and an outcome.
@@ -51,14 +52,7 @@ impl OwnUsage {
             cells: 0,
             next: 0,
             held: BTreeSet::new(),
-            latest: 0,
         }
-    }
-
-    /// The latest time of use that was added.
-    #[must_use]
-    pub const fn latest(&self) -> u64 {
-        self.latest
     }
 
     /// Whether there is room for so many more cells.
@@ -70,7 +64,6 @@ impl OwnUsage {
 
     /// Adds what was used in the minute that `minute` is in, to all periods.
     pub fn add(&mut self, minute: u64, cell: &UsageCell) {
-        self.latest = self.latest.max(cell.last);
         for period in UsagePeriod::ALL {
             match period {
                 UsagePeriod::LastUse => self.add_to(period, minute, cell.last_use()),
@@ -165,15 +158,45 @@ impl OwnUsage {
         }
     }
 
-    /// Forgets the periods that are over and written.
-    pub fn forget_ended(&mut self) {
-        let latest = self.latest;
-        self.forget(|period, start| start.saturating_add(period.millis()) <= latest);
+    /// Forgets the periods that are written, and over at `now` or far later: those are of a clock
+    /// that was ahead.
+    pub fn forget_ended(&mut self, now: u64) {
+        self.forget(|period, start| {
+            let millis = period.millis();
+            start.saturating_add(millis) <= now || start > now.saturating_add(millis)
+        });
     }
 
-    /// Forgets all that is written, so that there is room.
-    pub fn forget_written(&mut self) {
-        self.forget(|_, _| true);
+    /// Forgets all minutes that are written, so that there is room: what follows in the same minute
+    /// begins another part, which is soon over.
+    pub fn forget_minutes(&mut self) {
+        self.forget(|period, _| period == UsagePeriod::Minute);
+    }
+
+    /// Forgets the written parts of hours, days and last uses but the first
+    /// [`USAGE_COARSE_PARTS_KEPT`] of each, so that there is room. Cells of the first ones stay
+    /// where they are; only the others begin again in other parts.
+    pub fn forget_excess(&mut self) {
+        let Self {
+            buckets,
+            cells,
+            held,
+            ..
+        } = self;
+        for ((period, _), bucket) in buckets {
+            let Bucket { places, parts } = bucket;
+            let before = parts.len();
+            while *period != UsagePeriod::Minute
+                && parts.len() > USAGE_COARSE_PARTS_KEPT
+                && let Some(part) = parts.pop_if(|part| part.is_written)
+            {
+                held.remove(&part.number);
+                *cells -= part.cells.len();
+            }
+            if parts.len() < before {
+                places.retain(|_, (part, _)| *part < parts.len());
+            }
+        }
     }
 
     fn forget(&mut self, is_asked: impl Fn(UsagePeriod, u64) -> bool) {

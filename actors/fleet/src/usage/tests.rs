@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    bounds::{USAGE_CELLS_MAX, USAGE_COARSE_CELLS_SMALL, USAGE_PART_BYTES_MAX, USAGE_PART_CELLS},
+    bounds::{
+        USAGE_CELLS_MAX, USAGE_COARSE_CELLS_SMALL, USAGE_COARSE_PARTS_KEPT, USAGE_PART_BYTES_MAX,
+        USAGE_PART_CELLS,
+    },
     fleet_key::FleetKey,
     sealed::OpenError,
 };
@@ -115,8 +118,8 @@ fn what_is_written_again_counts_once() {
             0 => drop(write(&mut own, &mut stored, false)),
             // The answer was lost: it is written again.
             1 => drop(own.unwritten(true, &key())),
-            2 => own.forget_ended(),
-            3 if round.is_multiple_of(3) => own.forget_written(),
+            2 => own.forget_ended(now),
+            3 if round.is_multiple_of(3) => own.forget_minutes(),
             _ => {}
         }
     }
@@ -173,21 +176,92 @@ fn cells_are_bounded() {
         number += 1;
     }
     assert_eq!(number as usize, USAGE_CELLS_MAX / 4);
-    own.forget_written();
+    own.forget_minutes();
+    own.forget_excess();
     assert!(!own.has_room(1), "nothing is written");
     write(&mut own, &mut stored, true);
-    own.forget_written();
-    assert!(own.has_room(USAGE_CELLS_MAX / 4));
-    let held = stored.values().filter(|part| own.holds(part)).count();
-    assert_eq!(held, 0);
+    own.forget_minutes();
+    assert!(own.has_room(USAGE_CELLS_MAX / 16));
+    own.forget_excess();
+    let kept = USAGE_COARSE_PARTS_KEPT * USAGE_PART_CELLS;
+    assert!(own.has_room((USAGE_CELLS_MAX - 3 * kept) / 4));
+    let held = |own: &OwnUsage, stored: &Stored| {
+        let held = stored.values().filter(|part| own.holds(part));
+        held.count()
+    };
+    assert_eq!(held(&own, &stored), 3 * USAGE_COARSE_PARTS_KEPT);
+    // One that is held, and one that begins again.
     own.add(BEGIN, &cell(0, BEGIN));
+    own.add(BEGIN, &cell(number - 1, BEGIN));
     write(&mut own, &mut stored, true);
+    for (period, again) in [(UsagePeriod::Minute, 2), (UsagePeriod::Day, 1)] {
+        assert_eq!(
+            requests(&stored, period),
+            (number + 2, number as usize + again)
+        );
+    }
+    assert_eq!(held(&own, &stored), 3 * USAGE_COARSE_PARTS_KEPT + 4);
+}
+
+/// What the store gets grows no faster than what is counted, even if a process counts more than it
+/// holds: what it holds stays in its parts.
+#[test]
+fn what_is_held_is_not_begun_again() {
+    let flush = |own: &mut OwnUsage, stored: &mut Stored, count: u64, now: u64| {
+        for number in 0..count {
+            // As the owner of the store does it.
+            if !own.has_room(8_192) {
+                write(own, stored, false);
+                own.forget_minutes();
+            }
+            if !own.has_room(8_192) {
+                write(own, stored, true);
+                own.forget_excess();
+            }
+            own.add(now, &cell(number, now));
+        }
+        write(own, stored, true);
+        own.forget_ended(now);
+    };
+    const ROUNDS: u64 = 4;
+    for (count, most) in [(32_000, 32_000), (40_000, 40_000 + 3 * 2 * 16_000)] {
+        let mut own = OwnUsage::new("process".to_owned());
+        let mut stored = Stored::new();
+        for round in 0..ROUNDS {
+            flush(&mut own, &mut stored, count, BEGIN + round * 7_000);
+        }
+        for period in [UsagePeriod::Minute, UsagePeriod::Hour, UsagePeriod::Day] {
+            assert_eq!(requests(&stored, period).0, ROUNDS * count, "{period:?}");
+        }
+        for period in [UsagePeriod::Hour, UsagePeriod::Day, UsagePeriod::LastUse] {
+            let cells = requests(&stored, period).1;
+            assert!(cells <= most, "{period:?}: {cells} cells of {count}");
+        }
+    }
+}
+
+/// A clock that was ahead for a moment costs no new parts later.
+#[test]
+fn a_clock_that_was_ahead_begins_no_new_parts() {
+    let mut own = OwnUsage::new("process".to_owned());
+    let mut stored = Stored::new();
+    let ahead = BEGIN + 500 * DAY;
+    own.add(ahead, &cell(0, ahead));
+    write(&mut own, &mut stored, true);
+    own.forget_ended(ahead);
+    for round in 0..8 {
+        let now = BEGIN + round * 7_000;
+        own.add(now, &cell(0, now));
+        write(&mut own, &mut stored, true);
+        own.forget_ended(now);
+    }
+    let parts = stored.values().filter(|part| part.start < ahead - 60 * DAY);
+    assert_eq!(parts.count(), 4);
     assert_eq!(
-        requests(&stored, UsagePeriod::Day),
-        (number + 1, number as usize + 1)
+        own.cells(UsagePeriod::Day, 0, u64::MAX).count(),
+        1,
+        "that of the clock that was ahead is forgotten"
     );
-    let held = stored.values().filter(|part| own.holds(part)).count();
-    assert_eq!(held, 4);
 }
 
 /// A part is never longer than what is read.

@@ -65,7 +65,7 @@ pub use self::{
     quotas::{CountCall, LoanCall},
     records::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, RecordsPage},
     url::{StoreUrl, StoreUrlError},
-    usage::UsagePage,
+    usage::{UsagePage, UsagePlace, UsagePut},
 };
 use self::{
     connect::Connector,
