@@ -5,7 +5,8 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes, hex, keccak256};
 use nearhead_actors::fleet::store::FleetStore;
 use nearhead_fleet::bounds::{
-    ABSENCE, ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, STATE_WAIT_MAX, TURN, WANTS_MAX,
+    ITEM_BYTES_MAX, ITEMS_AT_ONCE, ITEMS_BYTES_MAX, STATE_WAIT_MAX, TURN, UNAVAILABLE_LIFETIME,
+    WANTS_MAX,
 };
 use serde_json::json;
 use tokio::time;
@@ -105,7 +106,7 @@ fn a_turn_is_of_one_process_until_it_gives_it_back() {
     check("not b's to give", &take(&b), &of_a);
     give_back(&a);
     check("given back", &take(&b), &None);
-    access.run(a.put_absence(&digest, b"nothing")).unwrap();
+    access.run(a.put_unavailable(&digest, b"nothing")).unwrap();
     check("absent", &take(&a), &Some(Bytes::from_static(b"nothing")));
     give_back(&b);
     check(
@@ -119,7 +120,7 @@ fn a_turn_is_of_one_process_until_it_gives_it_back() {
             .parse()
             .unwrap()
     };
-    assert!((1..=ABSENCE.as_millis() as i64).contains(&left()));
+    assert!((1..=UNAVAILABLE_LIFETIME.as_millis() as i64).contains(&left()));
     wait_until("the absence ends", || take(&a).is_none());
     assert!((1..=TURN.as_millis() as i64).contains(&left()));
     // Others may put anything there.
