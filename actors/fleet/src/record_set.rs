@@ -4,8 +4,9 @@
 //! there are, and the sum of their elements. Each write replaces it. So a record that is missing,
 //! rewritten, or an older one that somebody put back is noticed, also by a process that has just
 //! started. Elements are secret, and the sum is masked: whoever knows neither cannot choose old
-//! records that have the same sum (Wagner's generalized birthday attack). A store that was put back as a whole has an older manifest than a leader has stated in
-//! its entries ([`Content::records`](crate::entry::Content::records)).
+//! records that have the same sum (Wagner's generalized birthday attack). A store that was put
+//! back as a whole has an older manifest than a leader has stated in its entries
+//! ([`Content::records`](crate::entry::Content::records)).
 
 use std::collections::{BTreeMap, HashMap};
 

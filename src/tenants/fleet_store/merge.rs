@@ -1,9 +1,9 @@
 //! One set of records out of two that parted: the store lost changes that a process knows, and
 //! other processes have written since.
 //!
-//! What was revoked or removed in one of them is revoked or gone afterwards. So what was made in one
-//! of them is gone as well, unless its revision is newer than all that the other one knows: nothing
-//! shows whether it was removed there.
+//! What was revoked or removed in one of them is revoked or gone afterwards. So what was made in
+//! one of them is gone as well, unless its revision is newer than all that the other one knows:
+//! nothing shows whether it was removed there.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use nearhead_tenants::record::KeyRecord;
 /// Records by name: their revisions, and what they say as JSON.
 pub(super) type Versions = BTreeMap<String, (u64, Vec<u8>)>;
 
-/// What both have, by name. `known` is all that a process knows, at a revision, and `found` all that
-/// the store has.
+/// What both have, by name. `known` is all that a process knows, at a revision, and `found` all
+/// that the store has.
 pub(super) fn merge(
     known: &Versions,
     known_revision: u64,

@@ -143,7 +143,8 @@ impl FleetStore {
         given.map(drop)
     }
 
-    /// Puts a sealed report that state is unavailable in the place of a turn, for [`UNAVAILABLE_LIFETIME`].
+    /// Puts a sealed report that state is unavailable in the place of a turn, for
+    /// [`UNAVAILABLE_LIFETIME`].
     ///
     /// # Errors
     /// The store did not answer as it should.

@@ -69,7 +69,7 @@ pub enum StoreError {
     },
     /// What it has is not what this program's fleet wrote.
     #[error(
-        "the tenants, keys or administrators in the fleet's store are not the newest that the fleet \
+        "tenants, keys or administrators in the fleet's store are not the newest that the fleet \
          wrote ({reason}): a process that knows those puts them back within seconds; if none does, \
          see \"Tenants and keys\" in docs/fleet.md"
     )]
