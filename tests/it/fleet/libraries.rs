@@ -99,17 +99,23 @@ fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
 
     let proxy = RoundRobin::redispatching(&[leader.address]);
     let urls = clients::urls(proxy.address);
-    let [http, ws] = urls.each_ref().map(String::as_str);
+    let http = urls[0].as_str();
+    // Sessions have a proxy of their own: each client loses its session once, and finds a process
+    // that stays.
+    let of_sessions = RoundRobin::of(&[leader.address]);
+    let [_, ws] = clients::urls(of_sessions.address);
     let driver = Driver::of(&mut chain, &mut stage.geth);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _ending = Ending(&driver, &is_over);
         scope.spawn(|| driver.run(STEP_TIME));
         let (of_killed, others) = with_first(ENDS_AT_1001);
-        let start = |(_, command): &NamedClient| Follower::start(command(), ws);
+        let start = |(_, command): &NamedClient| Follower::start(command(), &ws);
         let mut followers = vec![start(of_killed)];
         followers[0].wait_head();
         proxy.add(replaced.address);
+        of_sessions.add(replaced.address);
+        of_sessions.remove(leader.address);
         followers.extend(others.map(start));
         for follower in &mut followers {
             follower.see_reorg(|| Connection::open(node, "/"));
@@ -148,6 +154,9 @@ fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
             runs
         });
         proxy.remove(replaced.address);
+        of_sessions.remove(replaced.address);
+        of_sessions.add(staying.address);
+        of_sessions.add(next.address);
         replaced.process.terminate();
         // What clients have seen last is known to others.
         let pause = driver.pause();
@@ -168,6 +177,9 @@ fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
         for caller in callers {
             caller.end();
         }
+        // As many as followers have to see of a reorg.
+        let steps = 2 * REORG_DEPTH + 2 * REORG_EVERY + 5;
+        driver.wait_steps(usize::try_from(steps).unwrap());
         for mut follower in followers {
             follower.see_next_reorg();
             follower.end();

@@ -14,6 +14,7 @@ use std::{
 use alloy_primitives::B256;
 
 use crate::{
+    harness::wait_until,
     node::driven_geth::DrivenGeth,
     upstreams::{Payload, paced_steps},
 };
@@ -96,6 +97,16 @@ impl<'a> Driver<'a> {
             chain.take(1, geth);
             drop(driven);
             thread::park_timeout(step_time);
+        }
+    }
+
+    /// Waits until so many further steps are taken, however slow the machine is.
+    #[track_caller]
+    pub(super) fn wait_steps(&self, count: usize) {
+        let taken = || self.lock().0.taken;
+        let (now, all) = (taken(), self.lock().0.steps.len());
+        for step in now..(now + count).min(all - 1) {
+            wait_until("a step of the chain", || taken() > step);
         }
     }
 
