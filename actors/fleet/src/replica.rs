@@ -430,16 +430,9 @@ impl<T> Replica<T> {
             settled,
             ..
         } = parts;
-        let is_rollback = self.is_level_with(tip.position.epoch);
-        self.apply(tip, chain, verified, settled, is_rollback, reading);
+        // A leader may merely be behind when it begins.
+        self.apply(tip, chain, verified, settled, false, reading);
         Ok(())
-    }
-
-    /// Whether the window ends at the head that this epoch has published. If so, a snapshot with a
-    /// lower head is a rollback; if not, the leader may only be behind, as a new one is.
-    fn is_level_with(&self, epoch: u64) -> bool {
-        self.applied.is_some_and(|tip| tip.position.epoch == epoch)
-            && self.published.head() == self.chain.head()
     }
 
     /// A part that continues no snapshot so far: begins one with it, unless it is of no use.

@@ -333,39 +333,6 @@ fn an_unknown_version_is_reported_until_one_is_known_again() {
 }
 
 #[test]
-fn a_rollback_that_was_missed_is_made_by_the_next_snapshot() {
-    let (mut reader, mut writer) = Reader::following();
-    reader.read(&writer.change(block(6, 0)));
-    reader.read(&writer.change(block(7, 0)));
-    // The entry that reverts 6 and 7 is lost.
-    writer.write(Content::Change(HeadChange {
-        ancestor: id(5, 0),
-        reverted: vec![id(7, 0).hash, id(6, 0).hash],
-        blocks: Vec::new(),
-        settled: Settled::default(),
-        records: 4,
-    }));
-    let [first, last] = writer.snapshot(5);
-    reader.read(&first);
-    let update = reader.read(&last).update.unwrap();
-    assert_eq!((update.head, update.is_rollback), (id(5, 0), true));
-    assert_eq!(reader.head(), Some(5));
-    // A leader that begins may be behind, and its snapshots go on from where it is.
-    let (mut reader, mut writer) = Reader::following();
-    reader.read(&writer.change(block(6, 0)));
-    let mut next = Writer::new(2);
-    for _ in 0..2 {
-        let snapshot = next.snapshot(5);
-        assert!(
-            snapshot
-                .iter()
-                .all(|part| reader.read(part).update.is_none())
-        );
-    }
-    assert_eq!(reader.head(), Some(6));
-}
-
-#[test]
 fn who_led_goes_on_with_the_next_epoch() {
     let mut reader = Reader::new();
     let mut own = HeldChain::new(8);
