@@ -6,7 +6,6 @@ use nearhead_actors::fleet::{
 use nearhead_fleet::{
     record::RecordError,
     replica::{RefillReason, RefusalReason},
-    usage::UsageError,
 };
 use prometheus::{Error, GaugeVec, IntCounterVec, IntGaugeVec};
 
@@ -57,11 +56,6 @@ pub(crate) struct RecordRefusals(IntCounterVec);
 impl RecordRefusals {
     /// Counts one.
     pub(crate) fn count(&self, error: &RecordError) {
-        self.0.with_label_values(&[error.label()]).inc();
-    }
-
-    /// Counts a part of what keys used.
-    pub(crate) fn count_usage(&self, error: &UsageError) {
         self.0.with_label_values(&[error.label()]).inc();
     }
 }

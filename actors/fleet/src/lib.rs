@@ -26,6 +26,7 @@
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`usage`] | what keys used, as each process writes it and all of them read it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | `rlp` | a list in RLP, for all of these | `crate::` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
 //! | `policy` | the rules, which a test can take out | `crate::` |
 
@@ -44,6 +45,7 @@ pub mod quota;
 pub mod record;
 pub mod record_set;
 pub mod replica;
+mod rlp;
 pub mod scripts;
 pub mod sealed;
 pub mod usage;

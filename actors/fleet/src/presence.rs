@@ -16,6 +16,7 @@ use crate::{
     bounds::{PRESENCE_BYTES_MAX, PRESENCE_TEXT_BYTES_MAX, PROCESSES_MAX},
     fleet_key::FleetKey,
     record::Record,
+    rlp::list,
 };
 
 /// What the names of these records begin with: none passes for another kind of record.
@@ -75,26 +76,21 @@ impl Process {
     /// text is too long.
     #[must_use]
     pub fn seal(&self, revision: u64, key: &FleetKey) -> Option<Bytes> {
-        let mut fields = Vec::new();
-        for text in self.texts() {
-            plain(text).encode(&mut fields);
-        }
         let head = self.head.unwrap_or_default();
-        self.epoch.encode(&mut fields);
-        self.lag_entries.encode(&mut fields);
-        self.lag_millis.encode(&mut fields);
-        u8::from(self.head.is_some()).encode(&mut fields);
-        head.number.encode(&mut fields);
-        head.hash.encode(&mut fields);
-        self.entries_version.encode(&mut fields);
-        self.started_millis.encode(&mut fields);
         let mut payload = Vec::new();
-        let header = Header {
-            list: true,
-            payload_length: fields.len(),
-        };
-        header.encode(&mut payload);
-        payload.extend_from_slice(&fields);
+        list(&mut payload, |out| {
+            for text in self.texts() {
+                plain(text).encode(out);
+            }
+            self.epoch.encode(out);
+            self.lag_entries.encode(out);
+            self.lag_millis.encode(out);
+            u8::from(self.head.is_some()).encode(out);
+            head.number.encode(out);
+            head.hash.encode(out);
+            self.entries_version.encode(out);
+            self.started_millis.encode(out);
+        });
         let record = Record {
             name: format!("{NAME}{}", self.owner),
             revision,

@@ -11,6 +11,7 @@ use alloy_rlp::{Decodable, Encodable, Header};
 use crate::{
     bounds::{RECORD_BYTES_MAX, RECORD_NAME_BYTES_MAX, RECORDS_MAX},
     fleet_key::{FleetKey, Purpose},
+    rlp::list,
     sealed::{self, OpenError},
 };
 
@@ -79,17 +80,12 @@ impl Record {
     /// # Errors
     /// Its name or its payload is too long.
     pub fn seal(&self, key: &FleetKey) -> Result<Bytes, RecordError> {
-        let mut payload = Vec::new();
-        self.name.encode(&mut payload);
-        self.revision.encode(&mut payload);
-        self.payload.encode(&mut payload);
         let (bytes, _) = sealed::seal(key, Purpose::Record, |out| {
-            let header = Header {
-                list: true,
-                payload_length: payload.len(),
-            };
-            header.encode(out);
-            out.extend_from_slice(&payload);
+            list(out, |out| {
+                self.name.encode(out);
+                self.revision.encode(out);
+                self.payload.encode(out);
+            });
         });
         if bytes.len() > RECORD_BYTES_MAX || self.name.len() > RECORD_NAME_BYTES_MAX {
             return Err(RecordError::Length(bytes.len()));
@@ -98,7 +94,7 @@ impl Record {
     }
 
     /// Reads the record of this name, and returns it with what stands for it in the sum of a
-    /// manifest: its *element*, which only who has the key can tell.
+    /// manifest: its *element*, which only who has the key can compute.
     ///
     /// # Errors
     /// The bytes are no record of this fleet, or not that of this name. Whether they are its newest

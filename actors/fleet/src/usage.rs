@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use self::{
     own::OwnUsage,
-    part::{SealedPart, UsageError, UsagePart},
+    part::{SealedPart, UsagePart},
 };
 use crate::bounds::{
     USAGE_DAYS_BYTES_MAX, USAGE_HOURS_BYTES_MAX, USAGE_LAST_BYTES_MAX, USAGE_MINUTES_BYTES_MAX,

@@ -211,7 +211,7 @@ impl FleetUsage {
                     // It was removed just now.
                     Err(_) if bytes.is_empty() => continue,
                     Err(error) => {
-                        self.refusals.count_usage(&error);
+                        self.refusals.count(&error);
                         continue;
                     }
                 };

@@ -18,22 +18,11 @@ use crate::{
     block_id::{BlockId, EntryBlock},
     bounds::{ENTRY_BLOCKS_MAX, SNAPSHOT_PARTS_MAX},
     position::Position,
+    rlp::list,
 };
 
 const SNAPSHOT: u8 = 0;
 const CHANGE: u8 = 1;
-
-/// Writes a list of what `items` writes.
-fn list(out: &mut Vec<u8>, items: impl FnOnce(&mut Vec<u8>)) {
-    let mut payload = Vec::new();
-    items(&mut payload);
-    Header {
-        list: true,
-        payload_length: payload.len(),
-    }
-    .encode(out);
-    out.extend_from_slice(&payload);
-}
 
 /// Writes the entry without version and MAC.
 pub(super) fn encode(position: Position, previous: B256, content: &Content, out: &mut Vec<u8>) {

@@ -114,12 +114,7 @@ fn fields_of_a_later_version_are_left_out() {
     let mut fields = fields.to_vec();
     "more".encode(&mut fields);
     let mut payload = Vec::new();
-    let header = Header {
-        list: true,
-        payload_length: fields.len(),
-    };
-    header.encode(&mut payload);
-    payload.extend_from_slice(&fields);
+    list(&mut payload, |out| out.extend_from_slice(&fields));
     let later = Record {
         payload: payload.into(),
         ..sealed

@@ -7,6 +7,8 @@ use super::{USAGE_NUMBERS, UsageCell, UsageOwner, UsagePeriod};
 use crate::{
     bounds::{USAGE_PART_BYTES_MAX, USAGE_PART_CELLS},
     fleet_key::{FleetKey, Purpose},
+    record::RecordError,
+    rlp::list,
     sealed::{self, OpenError},
 };
 
@@ -36,29 +38,6 @@ pub struct SealedPart {
     pub name: String,
     /// Its bytes, sealed.
     pub bytes: Bytes,
-}
-
-/// Why bytes are not the part that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UsageError {
-    /// It is none of the fleet's.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The fleet has made it for another name.
-    #[error("it was written under another name")]
-    Name,
-}
-
-impl UsageError {
-    /// Its name in metrics, which records have as well.
-    #[must_use]
-    pub const fn label(&self) -> &'static str {
-        match self {
-            Self::Open(OpenError::Mac) => "mac",
-            Self::Open(_) => "malformed",
-            Self::Name => "name",
-        }
-    }
 }
 
 impl UsagePart {
@@ -120,13 +99,13 @@ impl UsagePart {
     /// # Errors
     /// The bytes are no part of this fleet, or not that of this name. That they are its newest
     /// value, nobody knows but the process that wrote it.
-    pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<Self, UsageError> {
+    pub fn open(name: &str, bytes: &[u8], key: &FleetKey) -> Result<Self, RecordError> {
         let opened = sealed::open(bytes, USAGE_PART_BYTES_MAX, key, Purpose::Usage, true);
         let (content, _) = opened?;
         let (sealed_name, part) = Self::decode(content).map_err(OpenError::Malformed)?;
         match sealed_name == name {
             true => Ok(part),
-            false => Err(UsageError::Name),
+            false => Err(RecordError::Name),
         }
     }
 
@@ -240,16 +219,4 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
             values.len() - 1
         })
     }
-}
-
-/// Writes a list of what `write` appends.
-fn list(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut payload = Vec::new();
-    write(&mut payload);
-    let header = Header {
-        list: true,
-        payload_length: payload.len(),
-    };
-    header.encode(out);
-    out.extend_from_slice(&payload);
 }

@@ -90,7 +90,10 @@ fn a_part_is_read_under_its_name_alone() {
         panic!("{parts:?}");
     };
     let under = |name: &str, bytes: &[u8]| UsagePart::open(name, bytes, &key());
-    assert_eq!(under(&hour.name, &minute.bytes), Err(UsageError::Name));
+    assert_eq!(
+        under(&hour.name, &minute.bytes),
+        Err(crate::record::RecordError::Name)
+    );
     for at in 0..minute.bytes.len() {
         let mut bytes = minute.bytes.to_vec();
         bytes[at] ^= 1;
@@ -311,16 +314,10 @@ fn the_longest_part_can_be_read() {
 /// A later version may append to a cell and to the part; what stands for nothing is refused.
 #[test]
 fn numbers_that_stand_for_nothing_are_refused() {
-    use alloy_rlp::{Encodable, Header};
+    use alloy_rlp::Encodable;
     let list = |items: &[Vec<u8>]| {
-        let payload = items.concat();
         let mut out = Vec::new();
-        let header = Header {
-            list: true,
-            payload_length: payload.len(),
-        };
-        header.encode(&mut out);
-        out.extend(payload);
+        crate::rlp::list(&mut out, |out| out.extend(items.concat()));
         out
     };
     let text = |text: &str| {
