@@ -17,10 +17,12 @@
 //! | `merged` | the counts of all workers, until they are written |
 //! | `resolution` | minutes, hours and days |
 //! | `query` | questions about usage, and their answers |
+//! | `groups` | sums by group, which become the rows of an answer |
 //! | `used_today` | units of the day, by tenant and by chain of keys |
 
 mod counted;
 mod counts;
+mod groups;
 mod merged;
 mod query;
 mod resolution;
@@ -29,6 +31,7 @@ mod used_today;
 
 pub use counted::{Counted, RequestUse};
 pub use counts::{CELLS_MAX, METHODS_MAX, TakenCounts, UsageCounts};
+pub use groups::{UsageGroup, UsageGroups};
 pub use merged::{FLUSH_CELLS_MAX, FLUSH_INTERVAL, Labels, MERGED_CELLS_MAX, Merged};
 pub use query::{
     GroupBy, KeyOwner, KeyUse, KeyUseQuery, UsageAnswer, UsageCell, UsageOf, UsageQuery, UsageRow,

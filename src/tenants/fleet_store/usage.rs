@@ -5,13 +5,15 @@
 //! answers; else it waits here, bounded, and when there is no room, with whoever counts.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     time::{Duration, Instant, SystemTime},
 };
 
 use nearhead_actors::fleet::store::FleetRecords;
 use nearhead_fleet::{
-    bounds::{USAGE_COARSE_EVERY, USAGE_PAGES_MAX, USAGE_TIME_MAX, USAGE_WRITE_BYTES},
+    bounds::{
+        USAGE_COARSE_EVERY, USAGE_PAGES_MAX, USAGE_TIME_MAX, USAGE_WRITE_BYTES,
+    },
     fleet_key::FleetKey,
     usage::{OwnUsage, SealedPart, UsageCell as FleetCell, UsageOwner, UsagePart, UsagePeriod},
 };
@@ -20,17 +22,17 @@ use nearhead_tenants::{
     id::KeyId,
     store::StoreError,
     usage::{
-        KeyOwner, KeyUse, KeyUseQuery, OK_LABEL, Resolution, UsageAnswer, UsageCell, UsageOf,
-        UsageQuery, UsageRow, Used,
+        KeyOwner, KeyUse, KeyUseQuery, OK_LABEL, Resolution, UsageAnswer, UsageCell, UsageGroups,
+        UsageOf, UsageQuery, Used,
     },
 };
 
 use super::failures::away;
 use crate::metrics::RecordRefusals;
 
-/// Minutes in which it is looked for what other processes used. Who was away for longer reads when
-/// all keys were last used.
-const LOOK_BACK: u64 = 60 * 60 * 1_000;
+/// How far back minutes are read for what other processes used. A process that was away for longer
+/// reads when all keys were last used.
+const LOOK_BACK_MILLIS: u64 = 60 * 60 * 1_000;
 
 /// How far a clock of the fleet may be ahead of this one: later periods are not read, because a
 /// foreign writer has put them there.
@@ -236,40 +238,18 @@ impl FleetUsage {
 
     pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
         let keys = keys_of(&query.of);
-        let mut groups: BTreeMap<_, Used> = BTreeMap::new();
-        let mut is_truncated = false;
+        let mut groups = UsageGroups::new(query.rows_max);
         let range = (query.resolution.start(query.from).0, query.to.0);
         self.cells(period(query.resolution), range, |start, cell| {
             let key = KeyId::from(cell.key);
-            if !is_of(&query.of, &keys, key, owner_of(cell)) {
-                return;
-            }
-            let group = (
-                query.by.time.then_some(UnixMillis(start)),
-                query.by.key.then_some(key),
-                query.by.method.then(|| cell.method.clone()),
-                query.by.outcome.then(|| cell.outcome.clone()),
-            );
-            let used = Used::from_numbers(cell.numbers);
-            groups.entry(group).or_default().add(&used);
-            // Those that go are behind as many others, so that nothing later brings them back.
-            if groups.len() > query.rows_max {
-                groups.pop_last();
-                is_truncated = true;
+            if is_of(&query.of, &keys, key, owner_of(cell)) {
+                let group = query
+                    .by
+                    .group(UnixMillis(start), key, &cell.method, &cell.outcome);
+                groups.add(group, &Used::from_numbers(cell.numbers));
             }
         })?;
-        let rows = groups.into_iter();
-        let rows = rows.map(|((at, key, method, outcome), used)| UsageRow {
-            at,
-            key,
-            method,
-            outcome,
-            used,
-        });
-        Ok(UsageAnswer {
-            rows: rows.collect(),
-            is_truncated,
-        })
+        Ok(groups.into_answer())
     }
 
     pub(super) fn key_use(
@@ -303,7 +283,7 @@ impl FleetUsage {
         now: UnixMillis,
     ) -> Result<HashMap<KeyId, UnixMillis>, StoreError> {
         let mut used = HashMap::new();
-        if now.0 < self.looked.0 || now.0 - self.looked.0 > LOOK_BACK {
+        if now.0 < self.looked.0 || now.0 - self.looked.0 > LOOK_BACK_MILLIS {
             used = self.last_used()?;
         } else {
             // What is written late is of a minute before.

@@ -32,12 +32,10 @@ use nearhead_tenants::{
             records::{
                 pages_are_whole, stores_have_what_their_owner_has, the_same_change_twice_is_one,
             },
-            usage::{sums_agree, sums_expire, today},
+            usage::{all_usage, sums_agree, sums_expire, today},
         },
     },
-    usage::{
-        GroupBy, KeyUse, KeyUseQuery, Resolution, UsageAnswer, UsageCell, UsageOf, UsageQuery, Used,
-    },
+    usage::{GroupBy, KeyUse, KeyUseQuery, Resolution, UsageAnswer, UsageCell, UsageQuery, Used},
 };
 
 use super::{redis::Redis, stage::SECRET};
@@ -205,14 +203,7 @@ fn its_usage_expires() {
     // A process whose clock is ahead removes nothing that is not over.
     let ahead = now().after(30 * DAY);
     while stores.open().expire(ahead).unwrap() {}
-    let all = UsageQuery {
-        of: UsageOf::All,
-        resolution: Resolution::Minute,
-        from: UnixMillis(0),
-        to: UnixMillis(u64::MAX),
-        by: GroupBy::default(),
-        rows_max: 10,
-    };
+    let all = all_usage(Resolution::Minute, GroupBy::default(), 10);
     let rows = stores.open().usage(&all).unwrap().rows;
     assert!(rows[0].used.requests >= 2, "{rows:?}");
 }
@@ -241,14 +232,7 @@ fn a_process_that_ends_writes_what_is_left() {
     store.add_usage(&cells).unwrap();
     let mut other = stores.open();
     let mut shown = |resolution| {
-        let query = UsageQuery {
-            of: UsageOf::All,
-            resolution,
-            from: UnixMillis(0),
-            to: UnixMillis(u64::MAX),
-            by: GroupBy::default(),
-            rows_max: 10,
-        };
+        let query = all_usage(resolution, GroupBy::default(), 10);
         let rows = other.usage(&query).unwrap().rows;
         rows.iter().map(|row| row.used.requests).sum::<u64>()
     };

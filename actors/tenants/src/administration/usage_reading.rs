@@ -1,13 +1,10 @@
-use std::collections::BTreeMap;
-
 use super::{
     AdminError, Administration, GetUsage, Operation, Requester, StoreCall, UsageView,
     usage::{ROWS_READ_MAX, view_of},
 };
 use crate::{
     UnixMillis,
-    id::KeyId,
-    usage::{Label, UsageAnswer, UsageQuery, UsageRow, Used},
+    usage::{UsageGroups, UsageQuery},
 };
 
 /// Begins to read usage part by part, so that others have their turn between two parts. The parts
@@ -35,17 +32,8 @@ pub struct UsageReading {
     /// Nothing older is kept, so that it is no work to look for it.
     oldest: UnixMillis,
     /// The sums so far, the first ones if there are too many.
-    sums: BTreeMap<Group, Used>,
-    is_truncated: bool,
+    groups: UsageGroups,
 }
-
-/// What rows of an answer are sorted by.
-type Group = (
-    Option<UnixMillis>,
-    Option<KeyId>,
-    Option<Label>,
-    Option<Label>,
-);
 
 impl Operation for BeginUsage {
     type Answer = UsageReading;
@@ -63,8 +51,7 @@ impl Operation for BeginUsage {
             oldest: query.resolution.oldest(by.now),
             query,
             by_outcome,
-            sums: BTreeMap::new(),
-            is_truncated: false,
+            groups: UsageGroups::new(ROWS_READ_MAX),
         })
     }
 }
@@ -96,19 +83,7 @@ impl UsageReading {
     /// The answer. What was not read is not in it.
     #[must_use]
     pub fn into_view(self) -> UsageView {
-        let rows = self.sums.into_iter();
-        let rows = rows.map(|((at, key, method, outcome), used)| UsageRow {
-            at,
-            key,
-            method,
-            outcome,
-            used,
-        });
-        let answer = UsageAnswer {
-            rows: rows.collect(),
-            is_truncated: self.is_truncated,
-        };
-        view_of(&self.query, answer, self.by_outcome)
+        view_of(&self.query, self.groups.into_answer(), self.by_outcome)
     }
 
     fn read(
@@ -129,18 +104,9 @@ impl UsageReading {
             ..self.query.clone()
         };
         let answer = administration.store(StoreCall::Read, |store| store.usage(&query))?;
-        self.is_truncated |= answer.is_truncated;
-        for row in answer.rows {
-            let group = (row.at, row.key, row.method, row.outcome);
-            self.sums.entry(group).or_default().add(&row.used);
-        }
-        // Those that go are behind as many others, so that no later part brings them back.
-        while self.sums.len() > ROWS_READ_MAX {
-            self.sums.pop_last();
-            self.is_truncated = true;
-        }
+        self.groups.extend(answer);
         // Later periods are behind all rows that there is room for.
-        let is_full = self.is_truncated && self.query.by.time;
+        let is_full = self.groups.is_truncated() && self.query.by.time;
         self.next = (to < self.query.to && !is_full).then_some(to);
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::{
     store::{Commit, Loaded, StoreError, TenantStore},
     usage::{
         KeyOwner, KeyUse, KeyUseQuery, Label, OK_LABEL, Resolution, UsageAnswer, UsageCell,
-        UsageOf, UsageQuery, UsageRow, Used,
+        UsageGroups, UsageOf, UsageQuery, Used,
     },
 };
 
@@ -111,29 +111,11 @@ impl TenantStore for MemoryStore {
     fn usage(&mut self, query: &UsageQuery) -> Result<UsageAnswer, StoreError> {
         let range = (query.from, query.to);
         let sums = self.sums_of(&query.of, query.resolution, range);
-        let mut groups: BTreeMap<_, Used> = BTreeMap::new();
+        let mut groups = UsageGroups::new(query.rows_max);
         for ((at, key, method, outcome), used) in sums {
-            let group = (
-                query.by.time.then_some(*at),
-                query.by.key.then_some(*key),
-                query.by.method.then(|| method.clone()),
-                query.by.outcome.then(|| outcome.clone()),
-            );
-            groups.entry(group).or_default().add(used);
+            groups.add(query.by.group(*at, *key, method, outcome), used);
         }
-        let is_truncated = groups.len() > query.rows_max;
-        let rows = groups.into_iter().take(query.rows_max);
-        let rows = rows.map(|((at, key, method, outcome), used)| UsageRow {
-            at,
-            key,
-            method,
-            outcome,
-            used,
-        });
-        Ok(UsageAnswer {
-            rows: rows.collect(),
-            is_truncated,
-        })
+        Ok(groups.into_answer())
     }
 
     fn key_use(

@@ -457,22 +457,29 @@ pub(in crate::store) fn cell(minute: u64, number: u64) -> UsageCell {
     }
 }
 
+/// A question about all that any key has used.
+#[must_use]
+pub const fn all_usage(resolution: Resolution, by: GroupBy, rows_max: usize) -> UsageQuery {
+    UsageQuery {
+        of: UsageOf::All,
+        resolution,
+        from: UnixMillis(0),
+        to: UnixMillis(u64::MAX),
+        by,
+        rows_max,
+    }
+}
+
 /// When the periods begin that have usage.
 pub(in crate::store) fn periods_left(
     store: &mut dyn TenantStore,
     resolution: Resolution,
 ) -> Vec<u64> {
-    let query = UsageQuery {
-        of: UsageOf::All,
-        resolution,
-        from: UnixMillis(0),
-        to: UnixMillis(u64::MAX),
-        by: GroupBy {
-            time: true,
-            ..GroupBy::default()
-        },
-        rows_max: 1_000_000,
+    let by = GroupBy {
+        time: true,
+        ..GroupBy::default()
     };
+    let query = all_usage(resolution, by, 1_000_000);
     let rows = store.usage(&query).unwrap().rows;
     rows.into_iter().filter_map(|row| Some(row.at?.0)).collect()
 }

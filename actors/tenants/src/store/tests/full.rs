@@ -1,19 +1,14 @@
 use std::process::{Command, Stdio};
 
 use super::{steps::Model, *};
-use crate::usage::Used;
+use crate::{store::checks::usage::cell, usage::Used};
 
 fn cells(numbers: std::ops::Range<u64>, minute: u64) -> Vec<UsageCell> {
-    let cell = |number: u64| UsageCell {
-        minute: UnixMillis(minute),
-        key: KeyId::of_configured(&number.to_string()),
-        owner: None,
-        method: "eth_call".into(),
-        outcome: "ok".into(),
-        last: UnixMillis(minute),
+    let full = |number: u64| UsageCell {
         used: Used::from_numbers([1 << 30; Used::NUMBERS]),
+        ..cell(minute, number)
     };
-    numbers.map(cell).collect()
+    numbers.map(full).collect()
 }
 
 /// Steps until the store has no space; the step that failed.

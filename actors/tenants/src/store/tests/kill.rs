@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     audit::AuditQuery,
-    usage::{GroupBy, Resolution, UsageOf, Used},
+    store::checks::usage::all_usage,
+    usage::{GroupBy, Resolution, Used},
 };
 
 /// Steps that were committed: each leaves one entry in the audit.
@@ -25,14 +26,7 @@ fn steps(store: &mut SqliteStore) -> u64 {
 /// Requests of all usage, which are the same by each resolution.
 fn requests(store: &mut SqliteStore) -> u64 {
     let sums = Resolution::ALL.map(|resolution| {
-        let query = UsageQuery {
-            of: UsageOf::All,
-            resolution,
-            from: UnixMillis(0),
-            to: UnixMillis(u64::MAX),
-            by: GroupBy::default(),
-            rows_max: 1,
-        };
+        let query = all_usage(resolution, GroupBy::default(), 1);
         let rows = store.usage(&query).unwrap().rows;
         rows.first().map_or(0, |row| row.used.requests)
     });

@@ -9,6 +9,7 @@ use super::{steps::Model, *};
 use crate::{
     audit::AuditQuery,
     id::TenantId,
+    store::checks::usage::all_usage,
     usage::{GroupBy, KeyOwner, Resolution, UsageOf, Used},
 };
 
@@ -48,19 +49,16 @@ fn read_all(store: &mut SqliteStore) -> Result<Loaded, StoreError> {
         ..AuditQuery::default()
     });
     for resolution in Resolution::ALL {
-        let _ = store.usage(&UsageQuery {
-            of: UsageOf::All,
+        let _ = store.usage(&all_usage(
             resolution,
-            from: UnixMillis(0),
-            to: UnixMillis(u64::MAX),
-            by: GroupBy {
+            GroupBy {
                 time: true,
                 key: true,
                 method: true,
                 outcome: true,
             },
-            rows_max: 10_000,
-        });
+            10_000,
+        ));
     }
     let _ = store.expire(UnixMillis(u64::MAX));
     Ok(loaded)

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    store::checks::usage::{cell, periods_left, sums_agree, sums_expire, today},
-    usage::{GroupBy, Resolution, UsageOf, Used},
+    store::checks::usage::{all_usage, cell, periods_left, sums_agree, sums_expire, today},
+    usage::{GroupBy, Resolution, Used},
 };
 
 /// 10:30 on a day of 2027.
@@ -47,17 +47,14 @@ fn expiry_is_in_steps() {
     let cells: Vec<_> = (0..12_000).map(|number| cell(BEGIN, number)).collect();
     store.add_usage(&cells).unwrap();
     let sums = |store: &mut SqliteStore| {
-        let query = UsageQuery {
-            of: UsageOf::All,
-            resolution: Resolution::Minute,
-            from: UnixMillis(0),
-            to: UnixMillis(u64::MAX),
-            by: GroupBy {
+        let query = all_usage(
+            Resolution::Minute,
+            GroupBy {
                 key: true,
                 ..GroupBy::default()
             },
-            rows_max: 1_000_000,
-        };
+            1_000_000,
+        );
         store.usage(&query).unwrap().rows.len()
     };
     let (mut left, mut calls) = (vec![sums(&mut store)], 0);
@@ -86,14 +83,7 @@ fn large_numbers_stay_numbers() {
     for _ in 0..3 {
         store.add_usage(&[large.clone()]).unwrap();
     }
-    let query = UsageQuery {
-        of: UsageOf::All,
-        resolution: Resolution::Day,
-        from: UnixMillis(0),
-        to: UnixMillis(u64::MAX),
-        by: GroupBy::default(),
-        rows_max: 10,
-    };
+    let query = all_usage(Resolution::Day, GroupBy::default(), 10);
     let rows = store.usage(&query).unwrap().rows;
     assert_eq!(rows[0].used.numbers(), [3 << 40; Used::NUMBERS]);
     assert_eq!(store.load().unwrap().last_used.len(), 1);
