@@ -82,6 +82,9 @@ pub const READ_BYTES_MAX: usize = 24 << 20;
 /// Bytes of a record of a tenant, key or account. A key with full allowlists has some 20 KB.
 pub const STORED_RECORD_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes of a manifest, which has some 150: what is longer is none.
+pub const MANIFEST_BYTES_MAX: usize = 1 << 10;
+
 /// Records of one read of the store.
 pub const READ_RECORDS_MAX: u64 = 64;
 
@@ -217,6 +220,10 @@ pub const USAGE_LAST_BYTES_MAX: u64 = 32 << 20;
 
 /// Bytes of one call that writes usage: the store serves nobody else meanwhile.
 pub const USAGE_WRITE_BYTES: usize = 1 << 20;
+
+/// How far a clock of the fleet may be ahead: periods of usage that begin later are not read, and
+/// removed, because a foreign writer has put them there.
+pub const USAGE_AHEAD_MAX: Duration = Duration::from_secs(2 * 86_400);
 
 /// Pages of one read of usage: more than there are if all parts are the shortest. One that has not
 /// come to its end by then fails.

@@ -6,13 +6,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use nearhead_actors::fleet::store::FleetRecords;
 use nearhead_fleet::{
     bounds::{
-        USAGE_COARSE_EVERY, USAGE_PAGES_MAX, USAGE_TIME_MAX, USAGE_WRITE_BYTES,
+        USAGE_AHEAD_MAX, USAGE_COARSE_EVERY, USAGE_PAGES_MAX, USAGE_TIME_MAX, USAGE_WRITE_BYTES,
     },
     fleet_key::FleetKey,
     usage::{OwnUsage, SealedPart, UsageCell as FleetCell, UsageOwner, UsagePart, UsagePeriod},
@@ -33,10 +33,6 @@ use crate::metrics::RecordRefusals;
 /// How far back minutes are read for what other processes used. A process that was away for longer
 /// reads when all keys were last used.
 const LOOK_BACK_MILLIS: u64 = 60 * 60 * 1_000;
-
-/// How far a clock of the fleet may be ahead of this one: later periods are not read, because a
-/// foreign writer has put them there.
-const AHEAD_MAX: Duration = Duration::from_secs(2 * 86_400);
 
 /// Usage of a fleet.
 pub(super) struct FleetUsage {
@@ -202,7 +198,7 @@ impl FleetUsage {
         for (start, cell) in self.own.cells(period, from, to) {
             each(start, cell);
         }
-        let to = to.min(UnixMillis::from(SystemTime::now()).after(AHEAD_MAX).0);
+        let to = to.min(UnixMillis::from(SystemTime::now()).after(USAGE_AHEAD_MAX).0);
         let (begun, mut next, mut seen) = (Instant::now(), None, HashSet::new());
         for _ in 0..USAGE_PAGES_MAX {
             let page = self.records.read_usage(period, (from, to), next.as_ref());

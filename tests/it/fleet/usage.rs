@@ -1,7 +1,7 @@
 //! What keys used, over all processes of a fleet: each one shows all of it, whatever happens to the
 //! processes and to the store, and what others write there counts nothing.
 
-use nearhead_fleet::{scripts::PUT_USAGE, usage::UsagePeriod};
+use nearhead_fleet::{bounds::USAGE_AHEAD_MAX, scripts::PUT_USAGE, usage::UsagePeriod};
 use nearhead_tenants::{
     UnixMillis,
     id::KeyId,
@@ -161,7 +161,8 @@ impl Bounded {
     /// remove, and how many parts of each kind had no room.
     fn put(&self, parts: &[(usize, u64, &str, &str)]) -> Vec<i64> {
         let number = |number: u64| number.to_string();
-        let mut arguments = vec![number(self.now), number(1_024), number(BESIDES)];
+        let ahead = u64::try_from(USAGE_AHEAD_MAX.as_millis()).unwrap();
+        let mut arguments = [self.now, 1_024, BESIDES, ahead].map(number).to_vec();
         for period in UsagePeriod::ALL {
             arguments.extend([period.millis(), period.kept_millis(), MOST].map(number));
         }

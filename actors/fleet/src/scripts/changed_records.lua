@@ -1,6 +1,6 @@
 -- Reads the manifest, and the records that have changed since a revision, if it is not the known one.
 --
--- KEYS: records, changes. ARGV: known manifest, its revision, longest record in bytes, most records.
+-- KEYS: records, changes. ARGV: known manifest, its revision, longest record in bytes, most records, longest manifest.
 -- Returns {} if the manifest is the known one, else {manifest, name, bytes, name, bytes, ...}: empty bytes if the record
 -- is gone, and one byte in place of what is too long for a record, or for a manifest.
 local is_there = redis.call('TYPE', KEYS[1]).ok == 'hash'
@@ -9,7 +9,7 @@ if manifest == ARGV[1] then
   return {}
 end
 local longest = tonumber(ARGV[3])
-local found = {#manifest <= 1024 and manifest or 'x'}
+local found = {#manifest <= tonumber(ARGV[5]) and manifest or 'x'}
 if not is_there or redis.call('TYPE', KEYS[2]).ok ~= 'zset' then
   return found
 end

@@ -2,13 +2,13 @@
 --
 -- KEYS: records, changes, audit of changes, of logins, of refusals. ARGV: known manifest, empty if there is none; new
 -- manifest; its revision; 1 to remove all other records; changes that are kept; entries that are kept of each of the
--- three; number of records; for each one its name and its bytes, empty if it is gone; then for each entry which of the
--- three it belongs to, its number and its bytes.
+-- three; longest manifest in bytes; number of records; for each one its name and its bytes, empty if it is gone; then
+-- for each entry which of the three it belongs to, its number and its bytes.
 -- Returns {'committed', N}, or {'conflict', 0} if another process has written meanwhile. N is 1 if an audit had what the
 -- fleet did not write, so that nothing could be added, and was begun again; else 0.
 local is_there = redis.call('TYPE', KEYS[1]).ok == 'hash'
 local known = is_there and redis.call('HGET', KEYS[1], 'manifest') or ''
-if #known > 1024 then
+if #known > tonumber(ARGV[9]) then
   known = 'x' -- as it is read
 end
 if known ~= ARGV[1] then
@@ -22,7 +22,7 @@ elseif redis.call('TYPE', KEYS[2]).ok ~= 'zset' then
 end
 -- What is ahead of all writes would push out what they add.
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. ARGV[3], '+inf')
-local at = 9
+local at = 10
 for _ = 1, tonumber(ARGV[at]) do
   local name, bytes = ARGV[at + 1], ARGV[at + 2]
   if bytes == '' then

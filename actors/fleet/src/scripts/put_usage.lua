@@ -2,9 +2,9 @@
 --
 -- KEYS: bytes by kind; then for each of the four kinds of periods, the finest first: its parts, and the index of their
 -- names by when their period begins. ARGV: time of the caller in ms, most parts of a kind that one call removes because
--- they are old, bytes for each part besides its own; then for each kind: ms of a period, ms for which it is kept, most
--- bytes of all its parts; then for each part: which of the four kinds it is of, when its period begins, its name and
--- its bytes.
+-- they are old, bytes for each part besides its own, ms by which a clock may be ahead; then for each kind: ms of a
+-- period, ms for which it is kept, most bytes of all its parts; then for each part: which of the four kinds it is of,
+-- when its period begins, its name and its bytes.
 -- Returns a list: 1 if there is more to remove that is old, else 0; then for each kind, how many parts had no room.
 --
 -- A foreign writer may have put anything into these keys. Each call makes parts, index and bytes of a kind agree again,
@@ -13,7 +13,7 @@
 local now, most, besides = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local server_now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local too_late = math.max(now, server_now) + 172800000
+local too_late = math.max(now, server_now) + tonumber(ARGV[4])
 now = math.min(now, server_now)
 
 -- Most parts whose bytes are counted again one by one: some 20 ms.
@@ -24,9 +24,9 @@ for at = 1, 4 do
   kinds[at] = {
     parts = KEYS[2 * at],
     index = KEYS[2 * at + 1],
-    period = tonumber(ARGV[1 + 3 * at]),
-    kept = tonumber(ARGV[2 + 3 * at]),
-    bytes_max = tonumber(ARGV[3 + 3 * at]),
+    period = tonumber(ARGV[2 + 3 * at]),
+    kept = tonumber(ARGV[3 + 3 * at]),
+    bytes_max = tonumber(ARGV[4 + 3 * at]),
     bytes = 0,
     written = {},
     written_count = 0,
@@ -102,7 +102,7 @@ for at, kind in ipairs(kinds) do
   end
 end
 
-for at = 16, #ARGV - 3, 4 do
+for at = 17, #ARGV - 3, 4 do
   local kind, name, part = kinds[tonumber(ARGV[at])], ARGV[at + 2], ARGV[at + 3]
   local before = redis.call('HSTRLEN', kind.parts, name)
   if redis.call('HSET', kind.parts, name, part) == 0 then

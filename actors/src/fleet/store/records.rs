@@ -8,7 +8,7 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_fleet::{
     bounds::{
         CALL_TIME_MAX, CHANGES_KEPT, CHANGES_READ_MAX, COMMIT_BYTES_MAX, COMMIT_TIME_MAX,
-        READ_RECORDS_MAX, READ_TIME_MAX, RECORDS_BYTES_MAX, REPLY_BYTES_MAX,
+        MANIFEST_BYTES_MAX, READ_RECORDS_MAX, READ_TIME_MAX, RECORDS_BYTES_MAX, REPLY_BYTES_MAX,
         STORED_RECORD_BYTES_MAX,
     },
     scripts::{self, Committed},
@@ -183,6 +183,7 @@ impl FleetRecords {
             number(CHANGES_KEPT),
         ];
         args.extend(AuditKind::ALL.map(|kind| number(kind.kept())));
+        args.push(number(MANIFEST_BYTES_MAX as u64));
         args.push(number(commit.records.len() as u64));
         for (name, bytes) in commit.records {
             args.extend([name.into_bytes(), bytes.to_vec()]);
@@ -214,7 +215,12 @@ impl FleetRecords {
         revision: u64,
     ) -> Result<Option<RecordsChange>, StoreError> {
         let keys = vec![self.key("records"), self.key("changes")];
-        let numbers = [revision, STORED_RECORD_BYTES_MAX as u64, CHANGES_READ_MAX];
+        let numbers = [
+            revision,
+            STORED_RECORD_BYTES_MAX as u64,
+            CHANGES_READ_MAX,
+            MANIFEST_BYTES_MAX as u64,
+        ];
         let mut args = vec![known.to_vec()];
         args.extend(numbers.map(|number| number.to_string().into_bytes()));
         let bounds = (RECORDS_BYTES_MAX, CALL_TIME_MAX);
@@ -233,7 +239,12 @@ impl FleetRecords {
     /// # Errors
     /// The store did not answer as it should.
     pub fn page(&self, cursor: u64) -> Result<RecordsPage, StoreError> {
-        let numbers = [cursor, READ_RECORDS_MAX, STORED_RECORD_BYTES_MAX as u64];
+        let numbers = [
+            cursor,
+            READ_RECORDS_MAX,
+            STORED_RECORD_BYTES_MAX as u64,
+            MANIFEST_BYTES_MAX as u64,
+        ];
         let args = numbers.map(|number| number.to_string().into_bytes());
         let bounds = (RECORDS_BYTES_MAX, READ_TIME_MAX);
         let keys = vec![self.key("records")];

@@ -3,7 +3,7 @@
 use alloy_primitives::Bytes;
 use nearhead_fleet::{
     bounds::{
-        COMMIT_TIME_MAX, READ_TIME_MAX, RECORD_NAME_BYTES_MAX, REPLY_BYTES_MAX,
+        COMMIT_TIME_MAX, READ_TIME_MAX, RECORD_NAME_BYTES_MAX, REPLY_BYTES_MAX, USAGE_AHEAD_MAX,
         USAGE_PART_BYTES_MAX, USAGE_READ_BYTES, USAGE_READ_PARTS,
     },
     scripts,
@@ -11,7 +11,7 @@ use nearhead_fleet::{
 };
 
 use super::{
-    StoreError,
+    StoreError, millis,
     records::{FleetRecords, nonsense, pairs},
     reply,
     script::KnownScript,
@@ -85,7 +85,8 @@ impl FleetRecords {
                 .flat_map(|one| self.usage_keys(*one)),
         );
         let number = |number: u64| number.to_string().into_bytes();
-        let mut args = vec![number(now), number(USAGE_READ_PARTS), number(BESIDES)];
+        let ahead = millis(USAGE_AHEAD_MAX);
+        let mut args = [now, USAGE_READ_PARTS, BESIDES, ahead].map(number).to_vec();
         for period in UsagePeriod::ALL {
             args.extend([
                 number(period.millis()),
