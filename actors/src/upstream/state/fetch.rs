@@ -56,9 +56,9 @@ impl Shared {
         {
             return Ok(());
         }
-        if asks == Asks::Client
-            && let Some(others) = self.others.get()
-        {
+        // A want of another process has found that none has it.
+        let others = self.others.get().filter(|_| asks == Asks::Client);
+        if let Some(others) = others {
             match others.get(block, parts.clone()).await {
                 Got::Held => return Ok(()),
                 Got::AskNodes => {}
@@ -68,10 +68,7 @@ impl Shared {
         }
         let fetched = self.ask_upstreams(block, wanted).await;
         self.give_to_others();
-        if fetched.is_err()
-            && asks == Asks::Client
-            && let Some(others) = self.others.get()
-        {
+        if let (Err(_), Some(others)) = (&fetched, others) {
             others.give_back(block, &parts).await;
         }
         fetched
