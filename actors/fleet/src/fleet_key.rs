@@ -94,7 +94,7 @@ impl FleetKey {
         hmac::sign(self.of(purpose), digest.as_slice())
     }
 
-    /// A number that only who has the key can tell: of what has this digest, for a purpose.
+    /// A secret number that belongs to this digest: only who has the key can compute it.
     pub(crate) fn secret_of(&self, purpose: Purpose, digest: &B256) -> B256 {
         let mut secret = B256::ZERO;
         secret.copy_from_slice(self.sign(purpose, digest).as_ref());

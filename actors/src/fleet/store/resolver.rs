@@ -71,7 +71,7 @@ impl Resolver {
         found.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The way to the thread, which begins if there is none.
+    /// The sender to the thread, which is started if there is none.
     fn lookups(&self) -> io::Result<Sender<Lookup>> {
         let mut lookups = self.lookups.lock();
         if let Some(lookups) = &*lookups {
