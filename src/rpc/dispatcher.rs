@@ -301,8 +301,10 @@ impl Dispatcher {
         received: Received,
     ) -> Answer {
         self.count(key, None, error.outcome(), units, received, 0);
+        let snapshot = self.readiness.head.load();
         Answer {
             units,
+            head: snapshot.map(|snapshot| Arc::clone(snapshot.head())),
             ..Answer::error(id, error)
         }
     }

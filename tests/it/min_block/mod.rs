@@ -70,6 +70,57 @@ fn check_refused(case: &str, response: &Response, error: &Value) {
     check(case, &response.status, &503);
     check(case, &response.header("retry-after"), &Some("1"));
     check(case, &answer["error"], error);
+    let head = quantity(&error["data"]["head"]["number"]);
+    check(case, &seen(response).0, &head);
+}
+
+/// Whatever becomes of a request, once its key is accepted.
+#[test]
+fn every_answer_names_the_head() {
+    let server = Server::start(&["--block-time", "0s"]);
+    let mut connection = server.connect();
+    let (_, named) = seen(&connection.post(number_request().to_string()));
+    let whole = json!([{"fromBlock": "earliest", "toBlock": "latest"}]);
+    let notification = json!({"jsonrpc": "2.0", "method": "eth_blockNumber"});
+    let answers = [
+        ("result", number_request().to_string(), 200),
+        (
+            "streamed",
+            request(1, "eth_getLogs", &whole).to_string(),
+            200,
+        ),
+        (
+            "no such method",
+            request(1, "eth_none", &json!([])).to_string(),
+            200,
+        ),
+        (
+            "params",
+            request(1, "eth_getProof", &json!([])).to_string(),
+            200,
+        ),
+        ("batch", json!([number_request(), 1]).to_string(), 200),
+        ("empty batch", "[]".to_owned(), 200),
+        (
+            "batch of too many",
+            json!(vec![number_request(); 2_000]).to_string(),
+            200,
+        ),
+        ("notification", notification.to_string(), 200),
+        ("no JSON", "{".to_owned(), 400),
+        ("min block", with_member(&json!("?")).to_string(), 200),
+    ];
+    for (case, body, status) in answers {
+        let response = connection.post(body);
+        check(case, &response.status, &status);
+        check(case, &seen(&response).1, &named);
+    }
+    let server = Server::start(&["--block-time", "0s", "--rate-limit", "1"]);
+    let mut connection = server.connect();
+    let batch = json!(vec![number_request(); 5]).to_string();
+    let response = connection.post(batch);
+    check("quota", &response.status, &429);
+    check("quota", &seen(&response).1, &named);
 }
 
 /// A chain that stays as it is: what is reached, what is late, and what cannot be read.
