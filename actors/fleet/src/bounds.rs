@@ -13,8 +13,8 @@ pub const PART_BYTES: usize = 4 << 20;
 /// Blocks of one entry, and blocks that one entry reverts: the window.
 pub const ENTRY_BLOCKS_MAX: usize = 128;
 
-/// Parts of one snapshot: one for each block of the window, and as many with state.
-pub const SNAPSHOT_PARTS_MAX: u32 = 256;
+/// Parts of one snapshot: one for each block of the window.
+pub const SNAPSHOT_PARTS_MAX: u32 = 128;
 
 /// Bytes of one snapshot, which a replica holds until its last part is there.
 pub const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
@@ -72,7 +72,7 @@ pub const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a small reply of the store: what it says of itself has 6 KB.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// Entries of one read.
+/// Entries of one read by a replica that has read all before. One that has not reads one at a time.
 pub const READ_ENTRIES_MAX: usize = 4;
 
 /// Bytes of one read: as many parts of a snapshot, and room to spare. If there are more, the next

@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use nearhead_actors::fleet::store::FleetStore;
 use nearhead_chain::campaign;
 use nearhead_fleet::{
-    bounds::{EPOCH_MAX, LEASE, LEASE_MAX},
+    bounds::{EPOCH_MAX, LEASE, LEASE_MAX, READ_ENTRIES_MAX},
     entry::SealedEntry,
     leader::Append,
     position::Position,
@@ -175,7 +175,7 @@ impl Pair {
         let mut real = Vec::new();
         let mut after = Position::default();
         loop {
-            let read = self.stores[0].read(after, Duration::ZERO);
+            let read = self.stores[0].read(after, READ_ENTRIES_MAX, Duration::ZERO);
             let read = self.access.run(read).unwrap();
             let Some((last, _)) = read.last() else {
                 break;

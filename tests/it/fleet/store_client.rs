@@ -14,7 +14,10 @@ use std::{
 use alloy_primitives::{B256, Bytes};
 use nearhead_actors::fleet::store::{FleetStore, StoreError};
 use nearhead_fleet::{
-    bounds::{APPEND_TIME_MAX, CALL_TIME_MAX, ENTRY_BYTES_MAX, READ_BYTES_MAX, READ_TIME_MAX},
+    bounds::{
+        APPEND_TIME_MAX, CALL_TIME_MAX, ENTRY_BYTES_MAX, READ_BYTES_MAX, READ_ENTRIES_MAX,
+        READ_TIME_MAX,
+    },
     entry::SealedEntry,
     leader::Append,
     position::Position,
@@ -97,7 +100,7 @@ fn calls(store: &FleetStore) -> [(&'static str, Duration, Outcome); 7] {
             "read",
             READ_TIME_MAX,
             Box::pin(async move {
-                let read = seven.read(Position::default(), Duration::ZERO);
+                let read = seven.read(Position::default(), READ_ENTRIES_MAX, Duration::ZERO);
                 read.await.map(drop)
             }),
         ),
@@ -274,7 +277,9 @@ fn a_server_whose_memory_is_full_is_used_when_it_has_some_again() {
     let mut lengths = Vec::new();
     let mut after = Position::default();
     while let Some((last, _)) = {
-        let read = access.run(store.read(after, Duration::ZERO)).unwrap();
+        let read = access
+            .run(store.read(after, READ_ENTRIES_MAX, Duration::ZERO))
+            .unwrap();
         lengths.extend(read.iter().map(|(id, bytes)| (id.sequence, bytes.len())));
         read.last().cloned()
     } {

@@ -58,7 +58,7 @@ pub enum RefusalReason {
     Misplaced,
     /// Blocks that do not continue the chain.
     Broken,
-    /// Blocks or state nodes that are not what the entry says.
+    /// Blocks that are not what the entry says.
     False,
     /// A snapshot that is too large.
     TooLarge,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use alloy_primitives::Bytes;
-use nearhead_fleet::{position::Position, replica::RefillReason};
+use nearhead_fleet::{bounds::READ_ENTRIES_MAX, position::Position, replica::RefillReason};
 use tokio::{task, time};
 
 use super::{Answer, LOOK_EVERY, Member, PAUSE_MIN, Reader};
@@ -44,12 +44,14 @@ impl Member {
         };
         if !self.is_reading && now >= self.read_at {
             self.is_reading = true;
-            let wait = match refill.is_none() && self.has_read {
-                true => READ_WAIT,
-                false => Duration::ZERO,
+            let (count, wait) = match refill.is_none() && self.has_read {
+                true => (READ_ENTRIES_MAX, READ_WAIT),
+                // All replicas read the snapshot of a new leader, and of several parts at once
+                // none may arrive in time.
+                false => (1, Duration::ZERO),
             };
             let store = self.store.clone();
-            let read = async move { Answer::Entries(store.read(cursor, wait).await) };
+            let read = async move { Answer::Entries(store.read(cursor, count, wait).await) };
             self.calls.spawn(read);
         }
         if !self.is_reporting && self.has_read && now >= self.report_at {

@@ -221,19 +221,21 @@ impl FleetStore {
         run(&self.0.appends, &call, APPEND_TIME_MAX, Appended::parse).await
     }
 
-    /// The entries after a position, in their order; waits up to `wait` for one. They are some, not
-    /// all. What cannot be an entry of a fleet, or is too large for one, is empty.
+    /// The entries after a position, in their order, at most `count`; waits up to `wait` for one.
+    /// They are some, not all. What cannot be an entry of a fleet, or is too large for one, is
+    /// empty.
     ///
     /// # Errors
     /// The store did not answer as it should.
     pub async fn read(
         &self,
         after: Position,
+        count: usize,
         wait: Duration,
     ) -> Result<Vec<(Position, Bytes)>, StoreError> {
         let Inner { keys, reads, .. } = &*self.0;
         let mut command = redis::cmd("XREAD");
-        command.arg("COUNT").arg(READ_ENTRIES_MAX);
+        command.arg("COUNT").arg(count.min(READ_ENTRIES_MAX));
         // `BLOCK 0` would wait for ever.
         command.arg("BLOCK").arg(millis(wait).max(1));
         command.arg("STREAMS").arg(&keys.entries);
