@@ -2,8 +2,10 @@
 
 import contextlib
 import multiprocessing
+import os
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import threading
@@ -37,8 +39,9 @@ class Redis(Server):
         return int(re.search(rf"^{name}:(\d+)", text, re.MULTILINE).group(1))
 
 
-class Counter:
-    """A way to a node that counts the calls: one process, whose time is not that of the fleet."""
+class Link:
+    """A way to a node or a Redis that counts the calls of JSON-RPC and can be cut: one process, whose
+    time is not that of the fleet."""
 
     def __init__(self, port):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -48,6 +51,10 @@ class Counter:
         self.process = multiprocessing.Process(target=count, args=arguments, daemon=True)
         self.process.start()
         listener.close()
+
+    def cut(self):
+        """From now on, nothing passes in either direction, and nothing is refused."""
+        os.kill(self.process.pid, signal.SIGSTOP)
 
     def stop(self):
         self.process.kill()
@@ -86,10 +93,11 @@ class Fleet:
         self.secret = secrets.token_hex(32)
         self.servers = []
 
-    def join(self, name, node=None):
-        """Starts a process, and waits until it serves."""
+    def join(self, name, node=None, link=None):
+        """Starts a process, and waits until it serves. A link is its way to Redis."""
         options = ["--source", "node", "--genesis", str(self.genesis), *self.further]
-        options += ["--fleet", f"redis://127.0.0.1:{self.redis.port}", "--fleet-key", self.secret]
+        port = (link or self.redis).port
+        options += ["--fleet", f"redis://127.0.0.1:{port}", "--fleet-key", self.secret]
         if node:
             options += ["--node", f"http://127.0.0.1:{node}"]
         server = start_nearhead(options, self.cores, name=name)
