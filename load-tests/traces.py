@@ -1,11 +1,16 @@
-"""What traces cost: nearhead with a collector beside one without, for `compare --only traces`."""
+"""What traces cost: nearhead with a collector beside one without, for `compare --only traces`.
+
+The CPU time of a round differs by some percent from the next one's, the count of instructions does
+not: the second part shows what the first one cannot tell from noise.
+"""
 
 import http.server
 import statistics
 import threading
 
+from callgrind import Counted, require_valgrind
 from chains import files_of, prepare_chain
-from servers import Failure, build, request, start_nearhead
+from servers import TARGET, Failure, build, request, start_nearhead
 from wrk import drive
 
 # The goal for a hundredth of all requests.
@@ -40,19 +45,30 @@ def requests_of(server):
     }
 
 
+def start_collector():
+    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    return collector
+
+
+def traced(collector, share):
+    """The options with which this share of requests is traced."""
+    if share is None:
+        return []
+    url = f"http://127.0.0.1:{collector.server_port}"
+    return ["--otlp-endpoint", url, "--otlp-sample-ratio", share]
+
+
 def measure(options):
     """CPU of a request by the share of requests that is traced. Rounds are interleaved."""
     build()
     chain = files_of(*prepare_chain(options.chain))
-    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=collector.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{collector.server_port}"
+    collector = start_collector()
     servers = {}
     try:
         for name, share in SHARES.items():
-            traced = ["--otlp-endpoint", url, "--otlp-sample-ratio", share] if share else []
             servers[name] = start_nearhead(
-                [*chain, *traced], options.server_cores, name=f"nearhead-{name}"
+                [*chain, *traced(collector, share)], options.server_cores, name=f"nearhead-{name}"
             )
         for title, (method, params) in requests_of(servers["off"]).items():
             body = request(method, params)
@@ -78,4 +94,40 @@ def measure(options):
         collector.shutdown()
 
 
-PARTS = {"traces": measure}
+# Enough that what the service does each second beside requests hardly counts.
+COUNTED = 4000
+
+
+def count(options):
+    """Instructions of a request by the share of requests that is traced."""
+    require_valgrind()
+    build()
+    chain = files_of(*prepare_chain(options.chain))
+    collector = start_collector()
+    counts = {}
+    for name, share in SHARES.items():
+        counted = Counted(str(TARGET / "release/nearhead"), [*chain, *traced(collector, share)])
+        try:
+            for title, (method, params) in requests_of(Answers(counted)).items():
+                cost = counted.instructions(request(method, params), COUNTED)
+                counts.setdefault(title, {})[name] = cost
+        finally:
+            counted.server.stop()
+    collector.shutdown()
+    for title, costs in counts.items():
+        figures = ", ".join(f"{name} {cost:,.0f}" for name, cost in costs.items())
+        cost = costs["1%"] / costs["off"] - 1
+        print(f"{title}: instructions: {figures}; 1% costs {cost:+.1%} (goal <= {COST_MAX:.0%})")
+
+
+class Answers:
+    """Calls of a nearhead under callgrind."""
+
+    def __init__(self, counted):
+        self.counted = counted
+
+    def call(self, method, params):
+        return self.counted.post(request(method, params))
+
+
+PARTS = {"traces, CPU": measure, "traces, instructions": count}
