@@ -133,6 +133,12 @@ impl Process {
         self.signal("INT");
     }
 
+    /// Sends SIGKILL.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn kill(&self) {
+        self.signal("KILL");
+    }
+
     /// Sends SIGHUP.
     pub(crate) fn hang_up(&self) {
         self.signal("HUP");

@@ -23,7 +23,9 @@ use super::{
     http, refuted, wait_head, wait_logged,
 };
 use crate::{
-    harness::{Process, Server, after, check, scratch, serving, wait_until},
+    harness::{
+        Process, Server, after, check, json as parse, request, scratch, serving, wait_until,
+    },
     rng::Rng,
     upstreams::{Payload, of_files, proxy::Proxy, steps},
     window,
@@ -256,19 +258,24 @@ fn a_process_that_is_killed_loses_the_last_second() {
         held.compare_proofs(&some);
         let server = held.server;
         check("faults", &refuted(&server, 0), &Default::default());
-        // Clients read until some answer of theirs is the last one.
-        let (answers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        // Clients read until it is killed, which is after some answer of theirs.
+        let (answers, is_killed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let last = rng.between(1, 400) as usize;
         thread::scope(|threads| {
             for _ in 0..2 {
                 threads.spawn(|| {
                     let mut connection = server.connect();
                     for (address, slots) in keys.iter().cycle() {
-                        if is_over.load(Ordering::Relaxed) {
-                            return;
-                        }
                         let params = json!([address, slots, "latest"]);
-                        let answer = connection.call("eth_getProof", &params);
+                        let call = request(1, "eth_getProof", &params).to_string();
+                        let headers = ["content-type: application/json"];
+                        let asked = connection.request(&headers, call.as_bytes());
+                        connection.send_until_closed(&asked);
+                        let Some(answer) = connection.try_receive() else {
+                            assert!(is_killed.load(Ordering::Relaxed), "it ended before");
+                            return;
+                        };
+                        let answer = parse(&answer.body);
                         // The block may have left the upstream meanwhile.
                         assert!(answer["result"].is_object() || answer["error"].is_object());
                         answers.fetch_add(1, Ordering::Relaxed);
@@ -282,10 +289,11 @@ fn a_process_that_is_killed_loses_the_last_second() {
                 let next = answers.load(Ordering::Relaxed) + 20;
                 wait_until("reads", || answers.load(Ordering::Relaxed) >= next);
             }
-            is_over.store(true, Ordering::Relaxed);
+            is_killed.store(true, Ordering::Relaxed);
+            server.process.kill();
+            killed_at = Some(Instant::now());
         });
         drop(server);
-        killed_at = Some(Instant::now());
         let (next, count) = go_on(&mut scene, &mut made);
         (head, blocks_while_down) = (next, count);
     }
