@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "all-tests")]
+use crate::harness::Process;
 use crate::harness::{KEY, PATIENCE, Server, check, nearhead, scratch, serving, wait_until};
 
 /// The next notification of a process.
@@ -23,14 +25,20 @@ fn notified(socket: &UnixDatagram) -> String {
     states.trim().to_owned()
 }
 
-#[test]
-fn a_service_manager_is_notified() {
-    let path = scratch("notify").join("socket");
+/// The program, which notifies this socket, and has to ten times a second.
+fn notifying(name: &str, arguments: &[&str]) -> (UnixDatagram, Command) {
+    let path = scratch(name).join("socket");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut command = serving(&["--block-time", "0s", "--shutdown-grace", "5s"]);
+    let mut command = serving(&[&["--block-time", "0s"], arguments].concat());
     command.env("NOTIFY_SOCKET", &path);
     command.env("WATCHDOG_USEC", "400000");
+    (socket, command)
+}
+
+#[test]
+fn a_service_manager_is_notified() {
+    let (socket, mut command) = notifying("notify", &["--shutdown-grace", "5s"]);
     let server = Server::of(&mut command);
     check("once it serves", &notified(&socket).as_str(), &"READY=1");
     for _ in 0..3 {
@@ -46,6 +54,48 @@ fn a_service_manager_is_notified() {
     let stopping = "STOPPING=1\nEXTEND_TIMEOUT_USEC=15000000";
     check("at its end", &last.as_str(), &stopping);
     server.process.check_end(0);
+}
+
+/// The service manager restarts a program of which it hears no more.
+#[cfg(feature = "all-tests")]
+#[test]
+fn a_program_whose_workers_hang_is_not_reported() {
+    let (socket, mut command) = notifying("notify-hangs", &[]);
+    let server = Server::of(&mut command);
+    // Those that run a worker, and others that run actors. strace stops them before they wait for
+    // events again, and no other thread.
+    let threads = format!("/proc/{}/task", server.process.id());
+    let mut strace = Command::new("strace");
+    strace.args(["-I", "1", "-o", "/dev/null", "-e", "trace=/^epoll_p?wait$"]);
+    strace.args(["-e", "inject=/^epoll_p?wait$:delay_enter=3600s"]);
+    for thread in std::fs::read_dir(threads).unwrap() {
+        let thread = thread.unwrap();
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap();
+        if name.starts_with("actix-rt") {
+            strace.arg("-p").arg(thread.file_name());
+        }
+    }
+    let tracer = Process::start(&mut strace);
+    // A socket that nobody reads would hold up the reports.
+    socket
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
+    let log = || {
+        server
+            .process
+            .output
+            .wait_for("", |log| Some(log.to_owned()))
+    };
+    wait_until("no more reports", || {
+        socket.recv(&mut [0; 256]).is_err() && log().contains("a worker hangs")
+    });
+    tracer.terminate();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    check(
+        "once they go on",
+        &notified(&socket).as_str(),
+        &"WATCHDOG=1",
+    );
 }
 
 /// One request on a connection of its own; whether it was answered. A client that does not ask soon
