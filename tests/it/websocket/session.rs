@@ -1,5 +1,10 @@
 //! Handshakes, caps, answers, and how sessions end.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::json;
 
 use super::{
@@ -220,6 +225,36 @@ fn shutdown_answers_requests_in_flight_and_closes_with_1001() {
         session.send(0x80 | CLOSE, &1001_u16.to_be_bytes());
         session.wait_end();
     }
+    server.process.check_end(0);
+}
+
+/// An equal share in each second of the grace period but its last two, so that not all clients
+/// connect elsewhere at once.
+#[test]
+fn shutdown_closes_one_session_after_another() {
+    let server = Server::execution_apis(&["--shutdown-grace", "8s", "--workers", "1"]);
+    let sessions: Vec<_> = (0..24).map(|_| open(&server)).collect();
+    server.process.terminate();
+    let began = Instant::now();
+    let close = |mut session: Client| {
+        check("code", &session.close_code().0, &1001);
+        let at = began.elapsed();
+        session.send(0x80 | CLOSE, &1001_u16.to_be_bytes());
+        session.wait_end();
+        at
+    };
+    let mut closed: Vec<Duration> = thread::scope(|threads| {
+        let clients = sessions.into_iter();
+        let clients: Vec<_> = clients
+            .map(|session| threads.spawn(move || close(session)))
+            .collect();
+        clients.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    closed.sort_unstable();
+    // On a busy machine, a second may be missed, and the next one has a larger share.
+    let early = closed.partition_point(|at| *at < closed[0] + Duration::from_millis(2_500));
+    assert!((4..=16).contains(&early), "{closed:?}");
+    assert!(closed[23] < Duration::from_secs(8), "{closed:?}");
     server.process.check_end(0);
 }
 
