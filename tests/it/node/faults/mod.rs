@@ -9,7 +9,7 @@
 //! | `disk` | the disk: it gives errors, or does not answer |
 //!
 //! After each fault, nothing false was served, nearhead is ready again within the time that
-//! docs/operations.md states, and it has no more sockets and memory than before.
+//! docs/operations.md states, and it has no more descriptors, threads and memory than before.
 
 mod disk;
 mod machine;

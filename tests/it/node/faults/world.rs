@@ -35,8 +35,11 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Resident memory that a fault may leave behind, in KiB: what allocators keep.
 const LEFT_BEHIND_KIB: u64 = 48 << 10;
 
-/// Sockets that come and go: scrapes, and connections to the node.
-const SOCKETS_BESIDES: usize = 8;
+/// Descriptors that come and go: scrapes, connections to the node, files that are read.
+const DESCRIPTORS_BESIDES: usize = 8;
+
+/// Threads that come and go: those for what may block, such as a disk.
+const THREADS_BESIDES: usize = 8;
 
 /// Blocks of the chain that are compared after each fault.
 const COMPARED: u64 = 10;
@@ -202,14 +205,16 @@ impl World {
         fail: impl FnOnce(&mut Self),
         mend: impl FnOnce(&mut Self),
     ) {
-        let (sockets, memory) = (self.sockets(), self.resident_kib());
+        let (held, memory) = (self.held(), self.resident_kib());
         fail(self);
         mend(self);
         let began = Instant::now();
         let wanted = self.go_on();
         self.recovers(what, wanted, began);
-        wait_until("no socket is left", || {
-            self.sockets() <= sockets + SOCKETS_BESIDES
+        let most = [DESCRIPTORS_BESIDES, THREADS_BESIDES];
+        wait_until("no descriptor and no thread is left", || {
+            let now = self.held();
+            (0..2).all(|at| now[at] <= held[at] + most[at])
         });
         let now = self.resident_kib();
         assert!(
@@ -239,13 +244,12 @@ impl World {
         });
     }
 
-    fn sockets(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.server().process.id());
-        let links = fs::read_dir(folder).unwrap();
-        let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
-        targets
-            .filter(|target| target.to_string_lossy().starts_with("socket:"))
-            .count()
+    /// Open descriptors, and threads.
+    fn held(&self) -> [usize; 2] {
+        ["fd", "task"].map(|what| {
+            let folder = format!("/proc/{}/{what}", self.server().process.id());
+            fs::read_dir(folder).unwrap().count()
+        })
     }
 
     fn resident_kib(&self) -> u64 {
