@@ -12,6 +12,9 @@ use super::{Process, run_by};
 /// What reads and writes a file.
 const ON_CONTENT: &str = "read,write,pread64,pwrite64,fsync,fdatasync,ftruncate";
 
+/// Those that write.
+const ON_WRITES: &str = "write,pwrite64,fsync,fdatasync,ftruncate";
+
 /// What else asks the file system for something.
 const ON_NAMES: &str = "openat,rename,unlink,statfs";
 
@@ -34,9 +37,13 @@ const FILES: [&str; 5] = [
 pub(crate) enum DiskFault {
     /// Each read and each write fails.
     Errors,
+    /// Each write fails, because the file system has become read-only.
+    ReadOnly,
     /// Of the calls of a kind in each thread, the one with the number `first` fails, and then every
     /// `every`-th.
     SomeErrors { first: u64, every: u64 },
+    /// The same of writes, which find no room.
+    SomeWithoutRoom { first: u64, every: u64 },
     /// The same of writes, which report 512 bytes and write none.
     LostWrites { first: u64, every: u64 },
     /// No call returns.
@@ -48,8 +55,12 @@ impl DiskFault {
     fn injection(self) -> String {
         match self {
             Self::Errors => format!("{ON_CONTENT}:error=EIO"),
+            Self::ReadOnly => format!("{ON_WRITES}:error=EROFS"),
             Self::SomeErrors { first, every } => {
                 format!("{ON_CONTENT}:error=EIO:when={first}+{every}")
+            }
+            Self::SomeWithoutRoom { first, every } => {
+                format!("{ON_WRITES}:error=ENOSPC:when={first}+{every}")
             }
             Self::LostWrites { first, every } => {
                 format!("pwrite64:retval=512:when={first}+{every}")

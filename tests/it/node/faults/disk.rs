@@ -60,28 +60,33 @@ fn the_disk_gives_errors() {
         },
         |_| {},
     );
-    let disk = Cell::new(None);
-    let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
-    world.survives(
-        "all calls of the disk fail",
-        |world| {
-            let process = &world.server().process;
-            disk.set(Some(FailingDisk::of(process, &files, DiskFault::Errors)));
-            let wanted = world.settle();
-            wait_head(world.server(), wanted);
-            wait_until("a write fails", || writes(world, "failed") > failed);
-            wait_until("usage cannot be written", || {
-                world.server().metric(STORE_FAILS) > 0.0
-            });
-            wait_logged(world.server(), "the finalized block cannot be written");
-            assert!(world.is_ready());
-        },
-        |_| disk.take().map_or((), FailingDisk::mend),
-    );
-    wait_until("saved", || writes(&world, "written") > written);
-    wait_until("usage is written", || {
-        world.server().metric(STORE_FAILS) == 0.0
-    });
+    for (what, fault) in [
+        ("all calls of the disk fail", DiskFault::Errors),
+        ("the disk becomes read-only", DiskFault::ReadOnly),
+    ] {
+        let disk = Cell::new(None);
+        let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
+        world.survives(
+            what,
+            |world| {
+                let process = &world.server().process;
+                disk.set(Some(FailingDisk::of(process, &files, fault)));
+                let wanted = world.settle();
+                wait_head(world.server(), wanted);
+                wait_until("a write fails", || writes(world, "failed") > failed);
+                wait_until("usage cannot be written", || {
+                    world.server().metric(STORE_FAILS) > 0.0
+                });
+                wait_logged(world.server(), "the finalized block cannot be written");
+                assert!(world.is_ready());
+            },
+            |_| disk.take().map_or((), FailingDisk::mend),
+        );
+        wait_until("saved", || writes(&world, "written") > written);
+        wait_until("usage is written", || {
+            world.server().metric(STORE_FAILS) == 0.0
+        });
+    }
 }
 
 /// Neither a start, nor clients, nor the head, nor the end wait for a disk that hangs.
@@ -207,10 +212,14 @@ fn a_restart_after_a_kill_on_a_faulty_disk() {
         wait_until("saved", || writes(&world, "written") > 0.0);
         let (first, every) = (rng.between(1, 20), rng.between(2, 20));
         // Writes are lost in the window alone: lost writes of tenants cannot be fetched again.
-        let (files, fault) = match round % 2 {
+        let (files, fault) = match round % 3 {
             0 => (
                 files_of(&world.data),
                 DiskFault::SomeErrors { first, every },
+            ),
+            1 => (
+                files_of(&world.data),
+                DiskFault::SomeWithoutRoom { first, every },
             ),
             _ => (
                 window_of(&world.data),
