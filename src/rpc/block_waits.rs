@@ -4,10 +4,7 @@ use std::{cell::RefCell, time::Duration};
 
 use nearhead_actors::readiness::Readiness;
 use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
-use nearhead_fleet::{
-    block_id::BlockId,
-    min_block::{MinBlock, SeenBlocks, Ticket, Waiters},
-};
+use nearhead_fleet::min_block::{MinBlock, Ticket, Waiters};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
@@ -16,6 +13,7 @@ use tokio::{
 use super::{
     envelope::{Call, Envelope},
     error::RpcError,
+    seen::{Seen, head_of},
     via::Via,
 };
 use crate::{
@@ -125,27 +123,6 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.waits.waiters.borrow_mut().remove(self.ticket);
-    }
-}
-
-/// What a snapshot says about blocks that a client has seen.
-struct Seen<'a>(&'a Snapshot);
-
-impl SeenBlocks for Seen<'_> {
-    fn head(&self) -> Option<BlockId> {
-        Some(head_of(self.0))
-    }
-
-    fn has_seen(&self, hash: &alloy_primitives::B256) -> bool {
-        self.0.has_seen(hash)
-    }
-}
-
-fn head_of(snapshot: &Snapshot) -> BlockId {
-    let head = snapshot.head();
-    BlockId {
-        number: head.number(),
-        hash: head.hash,
     }
 }
 

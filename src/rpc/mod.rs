@@ -17,6 +17,7 @@
 //! | `answer`, `error` | writing: responses, and every error with its code |
 //! | `via` | over what a body came, and what was said beside it |
 //! | `block_waits` | requests that wait for a block that their clients have seen |
+//! | `seen` | what a snapshot says about blocks that a client has seen elsewhere |
 //! | `request_session` | the session of a request, as methods and the dispatcher see it |
 
 mod answer;
@@ -38,6 +39,7 @@ mod price;
 mod registry;
 mod reply_charge;
 mod request_session;
+mod seen;
 mod via;
 
 pub use answer::Answer;
