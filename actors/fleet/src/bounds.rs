@@ -238,3 +238,63 @@ pub const USAGE_READ_PARTS: u64 = 1024;
 
 /// Bytes after which one read of usage ends; the next one goes on.
 pub const USAGE_READ_BYTES: usize = 2 << 20;
+
+/// Bytes of what a filter is for, sealed: 5,000 addresses and topics, of 33 bytes each.
+pub const FILTER_CRITERIA_BYTES_MAX: usize = 192 << 10;
+
+/// Bytes of a filter's place, sealed: it has some 130.
+pub const FILTER_PLACE_BYTES_MAX: usize = 256;
+
+/// Time for which the store keeps a filter after the last question about it was noted there: five
+/// minutes, and the time for which a question need not be noted again.
+pub const FILTER_KEPT: Duration = Duration::from_secs(330);
+
+/// Time after which a question about a filter is noted again, so that most questions write nothing.
+pub const FILTER_NOTED_EVERY: Duration = Duration::from_secs(30);
+
+/// Bytes that the store needs for a filter besides what it is for (measured): its place, its name
+/// three times, and tables.
+pub const FILTER_BESIDES: u64 = 900;
+
+/// Sizes in bytes as which filters count: each as the next larger one. The store counts how many
+/// there are of each size, so that there is no sum that could be wrong.
+pub const FILTER_SIZES: [u64; 5] = [1_280, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+
+/// Filters in the store: as many as one process without a fleet has.
+pub const STORED_FILTERS_MAX: u64 = 100_000;
+
+/// Bytes of all filters in the store, by the sizes as which they count.
+pub const STORED_FILTERS_BYTES_MAX: u64 = 128 << 20;
+
+/// Filters of one tenant in the store.
+pub const STORED_FILTERS_PER_TENANT_MAX: u64 = 10_000;
+
+/// Bytes of the filters of one tenant in the store, by the sizes as which they count: as many of
+/// the smallest, and some of the largest.
+pub const STORED_FILTERS_BYTES_PER_TENANT_MAX: u64 = 16 << 20;
+
+/// Names of filters that one call looks at, to forget those that the store has no more.
+pub const FILTER_NAMES_TIDIED: u64 = 32;
+
+/// Calls about filters that are sent to the store together: some 1 ms of its time.
+pub const FILTER_CALLS_AT_ONCE: usize = 64;
+
+/// KiB of those calls, with the answers that they may have; one larger call is sent as well.
+pub const FILTER_CALLS_AT_ONCE_KIB: u32 = 1 << 10;
+
+/// KiB of calls about filters that wait in one process, with the answers that they may have: some
+/// ten thousand questions.
+pub const FILTER_CALLS_KIB_MAX: u32 = 32 << 10;
+
+/// Time for a call about filters once it is sent: a filter may have moved although no answer came,
+/// so that the answer is waited for while that makes sense. All but moves are given up after
+/// [`CALL_TIME_MAX`].
+pub const FILTER_MOVE_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Time for which the return of a filter to the place before an answer that was not sent is tried
+/// again: after that, its client misses what the answer had.
+pub const FILTER_RETURN_MAX: Duration = Duration::from_secs(60);
+
+/// Time after a filter's move in which a process that does not know its block is taken to be
+/// behind: processes have the same head within milliseconds, or after a change of the leader.
+pub const FILTER_MOVE_RECENT: Duration = Duration::from_secs(5);

@@ -23,6 +23,7 @@ pub(crate) enum Purpose {
     Usage,
     Want,
     Unavailable,
+    Filter,
     /// No MAC: what stands for a record in the sum of a manifest.
     Element,
     /// No MAC: what hides the sum of a manifest.
@@ -40,6 +41,7 @@ pub struct FleetKey {
     usage: hmac::Key,
     wants: hmac::Key,
     unavailable: hmac::Key,
+    filters: hmac::Key,
     elements: hmac::Key,
     masks: hmac::Key,
 }
@@ -72,6 +74,7 @@ impl FleetKey {
             usage: derive("usage"),
             wants: derive("wants"),
             unavailable: derive("unavailable"),
+            filters: derive("filters"),
             elements: derive("elements"),
             masks: derive("masks"),
         })
@@ -84,6 +87,7 @@ impl FleetKey {
             Purpose::Usage => &self.usage,
             Purpose::Want => &self.wants,
             Purpose::Unavailable => &self.unavailable,
+            Purpose::Filter => &self.filters,
             Purpose::Element => &self.elements,
             Purpose::Mask => &self.masks,
         }

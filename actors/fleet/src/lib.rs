@@ -25,6 +25,7 @@
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`usage`] | what keys used, as each process writes it and all of them read it | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`filter`] | a client's filter, as all processes of a fleet know it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | `rlp` | a list in RLP, for all of these | `crate::` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
@@ -34,6 +35,7 @@ pub mod block_id;
 pub mod bounds;
 pub mod chain;
 pub mod entry;
+pub mod filter;
 pub mod fleet_key;
 pub mod leader;
 pub mod lease;

@@ -84,6 +84,19 @@ pub const PUT_USAGE: &str = include_str!("scripts/put_usage.lua");
 /// one kind of periods.
 pub const READ_USAGE: &str = include_str!("scripts/read_usage.lua");
 
+/// Adds a client's filter. Keys: the filter, then for each size the names of all filters, and of
+/// those of the tenant.
+pub const MAKE_FILTER: &str = include_str!("scripts/make_filter.lua");
+
+/// Reads a client's filter, and keeps it for longer. Keys: as [`MAKE_FILTER`].
+pub const READ_FILTER: &str = include_str!("scripts/read_filter.lua");
+
+/// Moves a client's filter. Keys: the filter.
+pub const MOVE_FILTER: &str = include_str!("scripts/move_filter.lua");
+
+/// Removes a client's filter. Keys: as [`MAKE_FILTER`].
+pub const DROP_FILTER: &str = include_str!("scripts/drop_filter.lua");
+
 /// A script answered what this program does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store answered {word:?} with {number}")]
@@ -134,6 +147,28 @@ pub enum Reported {
     Known(u64),
     /// It had lost it, and its epoch is over; its newest epoch.
     Raised(u64),
+}
+
+/// What [`MAKE_FILTER`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterMade {
+    /// The filter is there.
+    Made,
+    /// The store has too many filters.
+    Full,
+    /// The tenant has too many.
+    TenantFull,
+}
+
+/// What [`MOVE_FILTER`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterMoved {
+    /// The filter is in the new place.
+    Moved,
+    /// It was not where the caller believed it to be.
+    Other,
+    /// It is too late.
+    Late,
 }
 
 fn unknown(word: &str, number: i64) -> UnknownAnswer {
@@ -205,6 +240,36 @@ impl Reported {
         match word {
             "known" => Ok(Self::Known(value)),
             "raised" => Ok(Self::Raised(value)),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+impl FilterMade {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        match word {
+            "made" => Ok(Self::Made),
+            "full" => Ok(Self::Full),
+            "tenant_full" => Ok(Self::TenantFull),
+            _ => Err(unknown(word, number)),
+        }
+    }
+}
+
+impl FilterMoved {
+    /// Reads the two elements of the answer.
+    ///
+    /// # Errors
+    /// It is none of the script's answers.
+    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
+        match word {
+            "moved" => Ok(Self::Moved),
+            "other" => Ok(Self::Other),
+            "late" => Ok(Self::Late),
             _ => Err(unknown(word, number)),
         }
     }
@@ -288,6 +353,13 @@ mod tests {
         for word in words(REPORT) {
             assert!(Reported::parse(word, 1).is_ok(), "{word}");
         }
+        for word in words(MAKE_FILTER) {
+            assert!(FilterMade::parse(word, 0).is_ok(), "{word}");
+        }
+        for word in words(MOVE_FILTER) {
+            assert!(FilterMoved::parse(word, 0).is_ok(), "{word}");
+        }
+        assert_eq!(words(MAKE_FILTER).len() + words(MOVE_FILTER).len(), 6);
         assert_eq!(words(RELEASE), ["released", "released"]);
         assert!(parse_released("released", 0).is_ok() && parse_released("lent", 0).is_err());
         for (script, word) in [
