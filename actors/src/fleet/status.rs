@@ -8,7 +8,7 @@ use std::{
 use nearhead_fleet::{lease::LostReason, presence::Process, replica::Counters};
 use parking_lot::Mutex;
 
-use super::{node_follower::HeadCheck, state_share::StateShareCounts};
+use super::{node_follower::HeadCheck, state_share::StateShareCounts, store::PipeCounts};
 
 /// Where the head of a process comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +112,7 @@ struct Shared {
     facts: Mutex<FleetFacts>,
     processes: Mutex<Arc<FleetProcesses>>,
     shared: Arc<StateShareCounts>,
+    filter_calls: Arc<PipeCounts>,
 }
 
 /// The facts of one process; clones share them.
@@ -129,6 +130,12 @@ impl FleetStatus {
     #[must_use]
     pub fn shared(&self) -> &Arc<StateShareCounts> {
         &self.0.shared
+    }
+
+    /// What became of calls about filters.
+    #[must_use]
+    pub fn filter_calls(&self) -> &Arc<PipeCounts> {
+        &self.0.filter_calls
     }
 
     /// Notes the newest revision of a record that this process knows.

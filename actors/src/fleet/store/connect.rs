@@ -9,7 +9,9 @@ use std::{
 };
 
 use nearhead_fleet::bounds::{CONNECT_TIME_MAX, REPLY_BYTES_MAX};
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value, aio::MultiplexedConnection,
+};
 use rustls::{ClientConfig, crypto::ring, pki_types::ServerName};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::{
@@ -28,7 +30,7 @@ use super::{
     resolver::Resolver,
 };
 
-/// A connection to one server, for one call at a time.
+/// A connection to one server, for one exchange at a time.
 pub(super) struct Connection {
     url: StoreUrl,
     server: Arc<str>,
@@ -59,10 +61,39 @@ impl Connection {
         self.allowance.set(bytes_max);
         let answer = self.client.send_packed_command(command).await;
         let answer = answer.and_then(Value::extract_error);
-        answer.map_err(|error| match self.allowance.is_exceeded() {
+        answer.map_err(|error| self.fault(&error, bytes_max))
+    }
+
+    /// Sends several commands together, and reads at most so many bytes. Each has its own answer,
+    /// in their order.
+    pub(super) async fn ask_all(
+        &mut self,
+        commands: &[Cmd],
+        bytes_max: usize,
+    ) -> Result<Vec<Result<Value, StoreFault>>, StoreFault> {
+        self.allowance.set(bytes_max);
+        let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+        for command in commands {
+            pipeline.add_command(command.clone());
+        }
+        let sent = self
+            .client
+            .send_packed_commands(&pipeline, 0, commands.len());
+        let answers = sent.await.map_err(|error| self.fault(&error, bytes_max))?;
+        if answers.len() != commands.len() {
+            let text = format!("{} answers to {} calls", answers.len(), commands.len());
+            return Err(StoreFault::Nonsense(text.into()));
+        }
+        let answers = answers.into_iter().map(Value::extract_error);
+        let answers = answers.map(|one| one.map_err(|error| self.fault(&error, bytes_max)));
+        Ok(answers.collect())
+    }
+
+    fn fault(&self, error: &RedisError, bytes_max: usize) -> StoreFault {
+        match self.allowance.is_exceeded() {
             true => StoreFault::TooLarge(bytes_max),
-            false => StoreFault::of(&error, &self.url),
-        })
+            false => StoreFault::of(error, &self.url),
+        }
     }
 }
 

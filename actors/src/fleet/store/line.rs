@@ -15,7 +15,8 @@ use super::{
     connect::{Connection, Connector},
 };
 
-/// A connection for calls of one kind, one at a time. After a fault, the next call connects again.
+/// A connection for calls of one kind, one exchange at a time. After a fault, the next call
+/// connects again.
 pub(super) struct Line {
     connector: Arc<Connector>,
     state: Arc<Mutex<State>>,
@@ -54,6 +55,26 @@ impl Line {
         bytes_max: usize,
         limit: Duration,
     ) -> Result<(Arc<str>, Value), StoreError> {
+        let (server, answers) = self.ask_all(vec![command], bytes_max, limit).await?;
+        let answer = answers.into_iter().next();
+        let none = || Err(StoreFault::Nonsense("no answer".into()));
+        match answer.unwrap_or_else(none) {
+            Ok(answer) => Ok((server, answer)),
+            Err(fault) => Err(StoreError::new(server, fault)),
+        }
+    }
+
+    /// The same with several commands, which are sent together: each has its own answer, in their
+    /// order, and all of these together have at most so many bytes.
+    ///
+    /// # Errors
+    /// Whatever keeps all answers away.
+    pub(super) async fn ask_all(
+        &self,
+        commands: Vec<Cmd>,
+        bytes_max: usize,
+        limit: Duration,
+    ) -> Result<Answers, StoreError> {
         let turn = Arc::clone(&self.state).lock_owned();
         let Ok(state) = time::timeout(limit, turn).await else {
             let fault = StoreFault::NotAsked(limit);
@@ -62,7 +83,7 @@ impl Line {
         let exchange = Exchange {
             connector: Arc::clone(&self.connector),
             state,
-            command,
+            commands,
             bytes_max,
         };
         match task::spawn(exchange.run(limit)).await {
@@ -75,6 +96,11 @@ impl Line {
         }
     }
 
+    /// What the store is called before a connection says which server it is.
+    pub(super) fn name(&self) -> Arc<str> {
+        self.connector.name()
+    }
+
     /// Notes that this server is not the master: all connections are given up.
     pub(super) fn is_no_master(&self, server: Arc<str>) -> StoreError {
         self.connector.look_again();
@@ -83,26 +109,32 @@ impl Line {
     }
 }
 
-/// A command and its answer, while no other call has the connection.
+/// The server, and its answers.
+pub(super) type Answers = (Arc<str>, Vec<Result<Value, StoreFault>>);
+
+/// Commands and their answers, while no other call has the connection.
 struct Exchange {
     connector: Arc<Connector>,
     state: OwnedMutexGuard<State>,
-    command: Cmd,
+    commands: Vec<Cmd>,
     bytes_max: usize,
 }
 
 impl Exchange {
-    async fn run(mut self, limit: Duration) -> Result<(Arc<str>, Value), StoreError> {
+    async fn run(mut self, limit: Duration) -> Result<Answers, StoreError> {
         let mut server = self.connector.name();
-        let answer = self.connect_and_ask(&mut server);
-        let answer = time::timeout(limit, answer).await;
-        match answer {
-            Ok(answer) => Ok((server, answer?)),
+        let answers = self.connect_and_ask(&mut server);
+        let answers = time::timeout(limit, answers).await;
+        match answers {
+            Ok(answers) => Ok((server, answers?)),
             Err(_) => Err(StoreError::new(server, StoreFault::TimedOut(limit))),
         }
     }
 
-    async fn connect_and_ask(&mut self, server: &mut Arc<str>) -> Result<Value, StoreError> {
+    async fn connect_and_ask(
+        &mut self,
+        server: &mut Arc<str>,
+    ) -> Result<Vec<Result<Value, StoreFault>>, StoreError> {
         let generation = self.connector.generation();
         let open = self.state.open.take().filter(|(of, _)| *of == generation);
         let mut connection = match open {
@@ -110,20 +142,35 @@ impl Exchange {
             None => self.connect().await?,
         };
         server.clone_from(connection.server());
-        let answer = connection.ask(&self.command, self.bytes_max).await;
-        let fault = match answer {
-            Ok(answer) => {
-                self.state.open = Some((generation, connection));
-                return Ok(answer);
-            }
-            Err(fault) => fault,
+        let answers = match &*self.commands {
+            [command] => match connection.ask(command, self.bytes_max).await {
+                Ok(answer) => Ok(vec![Ok(answer)]),
+                Err(fault) if fault.keeps_connection() => Ok(vec![Err(fault)]),
+                Err(fault) => Err(fault),
+            },
+            commands => connection.ask_all(commands, self.bytes_max).await,
         };
-        if matches!(fault, StoreFault::NotMaster(_)) {
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(fault) => {
+                if matches!(fault, StoreFault::NotMaster(_)) {
+                    self.connector.look_again();
+                }
+                return Err(StoreError::new(Arc::clone(server), fault));
+            }
+        };
+        let mut faults = answers.iter().filter_map(|answer| answer.as_ref().err());
+        if faults.any(|fault| matches!(fault, StoreFault::NotMaster(_))) {
             self.connector.look_again();
-        } else if fault.keeps_connection() {
+        } else if (answers.iter()).all(|answer| {
+            answer
+                .as_ref()
+                .err()
+                .is_none_or(StoreFault::keeps_connection)
+        }) {
             self.state.open = Some((generation, connection));
         }
-        Err(StoreError::new(Arc::clone(server), fault))
+        Ok(answers)
     }
 
     /// Connects, but not soon after the last time: callers may repeat at once.

@@ -17,6 +17,8 @@
 //! | `reply` | what is read out of replies |
 //! | `items` | calls about state that processes share |
 //! | `presence` | calls for who is there |
+//! | `pipe` | calls of many callers on one connection, sent together |
+//! | `filters` | the filters of clients, by way of a pipe |
 //! | `quotas` | calls for what tenants may use |
 //! | `records` | records that are no entries, for a thread that blocks |
 //! | `usage` | what keys used, for the same thread |
@@ -26,9 +28,11 @@ mod bounded;
 mod checks;
 mod connect;
 mod error;
+mod filters;
 mod items;
 mod line;
 mod options;
+mod pipe;
 mod presence;
 mod quotas;
 mod records;
@@ -61,7 +65,9 @@ use redis::Value;
 pub use self::{
     checks::{StoreChecks, StoreProblem},
     error::{StoreError, StoreFault},
+    filters::{FilterRead, FilterReturn, FilterStore},
     options::{OptionsError, StoreOptions},
+    pipe::PipeCounts,
     quotas::{CountCall, LoanCall},
     records::{AuditKind, FleetRecords, RecordsChange, RecordsCommit, RecordsPage},
     url::{StoreUrl, StoreUrlError},

@@ -67,6 +67,20 @@ pub(super) fn numbers(value: Value, count: usize) -> Result<Vec<i64>, Box<str>> 
     numbers.collect()
 }
 
+/// A number, and two strings.
+pub(super) fn number_and_strings(value: Value) -> Result<(i64, [Bytes; 2]), Box<str>> {
+    match <[Value; 3]>::try_from(list(value)?) {
+        Ok(
+            [
+                Value::Int(number),
+                Value::BulkString(one),
+                Value::BulkString(other),
+            ],
+        ) => Ok((number, [one.into(), other.into()])),
+        _ => Err("a list instead of a number and two strings".into()),
+    }
+}
+
 /// A list with two elements.
 fn pair(value: Value) -> Result<(Value, Value), Box<str>> {
     let values: Result<[Value; 2], _> = list(value)?.try_into();

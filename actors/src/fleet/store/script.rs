@@ -67,7 +67,7 @@ impl<'a> ScriptCall<'a> {
     }
 
     /// The call by the script's hash, or with its text.
-    fn command(&self, is_known: bool) -> Cmd {
+    pub(super) fn command(&self, is_known: bool) -> Cmd {
         let mut command = match is_known {
             true => redis::cmd("EVALSHA"),
             false => redis::cmd("EVAL"),
