@@ -280,6 +280,11 @@ pub(crate) const FILTER_LIFETIME: Duration = Duration::from_secs(300);
 /// each time, all filters are read, some 100 ns each.
 pub(crate) const FILTER_WATCH_EVERY: Duration = Duration::from_secs(10);
 
+/// Filters that are made or removed at a time in the store of a fleet. With the reads that wait for
+/// nodes, they are fewer than the cheap requests of one worker, so that a store that stalls does
+/// not keep it from reading what is held.
+pub(crate) const FILTER_CHANGES_MAX: usize = 60;
+
 /// Filters of one tenant: each takes some 500 bytes. A page that is closed leaves its filters
 /// behind for `FILTER_LIFETIME`, so that a site may open some 30 pages a second.
 pub(crate) const FILTERS_PER_TENANT_MAX: usize = 10_000;

@@ -31,3 +31,9 @@ pub enum FilterError {
         most: usize,
     },
 }
+
+/// The store of the fleet, which has the places of filters, did not answer: the question may be
+/// asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the fleet's store does not answer")]
+pub struct StoreAway;

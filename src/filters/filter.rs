@@ -1,60 +1,41 @@
-//! One filter: its owner, what it is for, and its place in the chain.
+//! One filter: its owner, what it is for, and who has its place in the chain.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
-use nearhead_chain::{
-    log_search::LogFilter,
-    window::{Cursor, Snapshot},
-};
+use nearhead_chain::window::{Cursor, Snapshot};
 use nearhead_tenants::id::KeyId;
 use parking_lot::Mutex;
 
-use crate::{
-    access::FilterPermit, limits::FILTER_LIFETIME, metrics::OpenFilter, rpc::log_query::LogBlocks,
-};
+use super::{filter_kind::FilterKind, place::Place, stored_filters::StoredFilter};
+use crate::{access::FilterPermit, limits::FILTER_LIFETIME, metrics::OpenFilter};
 
-/// What a filter is for.
-#[derive(Clone, Debug)]
-pub(crate) enum FilterKind {
-    /// Hashes of new canonical blocks.
-    Blocks,
-    /// Logs of some blocks, and those that were removed.
-    Logs {
-        /// The blocks.
-        blocks: LogBlocks,
-        /// The logs.
-        filter: Arc<LogFilter>,
-    },
-}
-
-/// A filter of one key.
+/// A filter of one key; in a fleet, what this process knows of it.
 #[derive(Debug)]
 pub(crate) struct Filter {
     owner: KeyId,
     /// What it is for.
     pub(crate) kind: FilterKind,
-    state: Mutex<FilterState>,
-    _held: Held,
+    /// When somebody asked about it last.
+    asked: Mutex<Instant>,
+    keeper: Keeper,
+    _held: Option<Held>,
 }
 
+/// Who has the place of a filter.
 #[derive(Debug)]
-struct FilterState {
+enum Keeper {
+    /// This process.
+    Here(Mutex<Moving>),
+    /// The store of the fleet.
+    Store(StoredFilter),
+}
+
+/// A place that moves.
+#[derive(Debug)]
+struct Moving {
     place: Place,
     /// How often it has moved.
     moves: u64,
-    /// When somebody asked about it last.
-    asked: Instant,
-}
-
-/// Where in the chain a filter continues.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// The last block whose changes its client has got.
-    pub(crate) cursor: Cursor,
-    /// The version of the snapshot by which it came there.
-    version: u64,
-    /// Differs for each move.
-    moved: u64,
 }
 
 /// What a filter holds for as long as it is open.
@@ -62,14 +43,6 @@ pub(crate) struct Place {
 pub(super) struct Held {
     pub(super) _permit: FilterPermit,
     pub(super) _open: OpenFilter,
-}
-
-impl Place {
-    /// Whether the client has got more than this snapshot has: it was asked with a newer one
-    /// meanwhile.
-    pub(crate) fn is_beyond(&self, snapshot: &Snapshot) -> bool {
-        snapshot.version() < self.version
-    }
 }
 
 impl Filter {
@@ -81,19 +54,33 @@ impl Filter {
         now: Instant,
         held: Held,
     ) -> Self {
-        let place = Place {
-            cursor: Cursor::after(snapshot.head()),
-            version: snapshot.version(),
-            moved: 0,
-        };
+        let cursor = Cursor::after(snapshot.head());
         Self {
             owner,
             kind,
-            state: Mutex::new(FilterState {
-                place,
+            asked: Mutex::new(now),
+            keeper: Keeper::Here(Mutex::new(Moving {
+                place: Place::here(cursor, snapshot, 0),
                 moves: 0,
-                asked: now,
-            }),
+            })),
+            _held: Some(held),
+        }
+    }
+
+    /// A filter of a fleet, whose place the store has. Without what it would hold, it is for one
+    /// answer.
+    pub(super) fn of_fleet(
+        owner: KeyId,
+        kind: FilterKind,
+        stored: StoredFilter,
+        now: Instant,
+        held: Option<Held>,
+    ) -> Self {
+        Self {
+            owner,
+            kind,
+            asked: Mutex::new(now),
+            keeper: Keeper::Store(stored),
             _held: held,
         }
     }
@@ -103,48 +90,59 @@ impl Filter {
         self.owner
     }
 
+    /// How the store of the fleet has it; `None` if this process has its place.
+    pub(super) const fn stored(&self) -> Option<&StoredFilter> {
+        match &self.keeper {
+            Keeper::Here(_) => None,
+            Keeper::Store(stored) => Some(stored),
+        }
+    }
+
     /// Whether nobody has asked about it for too long.
     pub(super) fn is_forgotten(&self, now: Instant) -> bool {
-        let asked = self.state.lock().asked;
-        now.saturating_duration_since(asked) >= FILTER_LIFETIME
+        now.saturating_duration_since(*self.asked.lock()) >= FILTER_LIFETIME
     }
 
     /// Notes that somebody asks about it; `false` if it is forgotten already.
     pub(super) fn ask(&self, now: Instant) -> bool {
-        let mut state = self.state.lock();
-        let is_kept = now.saturating_duration_since(state.asked) < FILTER_LIFETIME;
+        let mut asked = self.asked.lock();
+        let is_kept = now.saturating_duration_since(*asked) < FILTER_LIFETIME;
         if is_kept {
-            state.asked = state.asked.max(now);
+            *asked = (*asked).max(now);
         }
         is_kept
     }
 
-    /// Where it continues.
-    pub(crate) fn place(&self) -> Place {
-        self.state.lock().place
+    /// Where it continues; `None` if only the store knows that.
+    pub(super) fn place(&self) -> Option<Place> {
+        match &self.keeper {
+            Keeper::Here(moving) => Some(moving.lock().place.clone()),
+            Keeper::Store(_) => None,
+        }
     }
 
     /// Moves it from a place to the cursor of a snapshot; returns its new place, or `None` if it is
     /// no longer where it was, because another answer has moved it.
     pub(super) fn advance(&self, from: &Place, to: Cursor, snapshot: &Snapshot) -> Option<Place> {
-        let mut state = self.state.lock();
-        if state.place.moved != from.moved {
+        let Keeper::Here(moving) = &self.keeper else {
+            return None;
+        };
+        let mut moving = moving.lock();
+        if !moving.place.is_same(from) {
             return None;
         }
-        state.moves += 1;
-        state.place = Place {
-            cursor: to,
-            version: snapshot.version(),
-            moved: state.moves,
-        };
-        Some(state.place)
+        moving.moves += 1;
+        moving.place = Place::here(to, snapshot, moving.moves);
+        Some(moving.place.clone())
     }
 
     /// Moves it back, unless it was moved further since.
-    pub(super) fn take_back(&self, moved: &Place, before: Place) {
-        let mut state = self.state.lock();
-        if state.place.moved == moved.moved {
-            state.place = before;
+    pub(super) fn take_back(&self, moved: &Place, before: &Place) {
+        if let Keeper::Here(moving) = &self.keeper {
+            let mut moving = moving.lock();
+            if moving.place.is_same(moved) {
+                moving.place = before.clone();
+            }
         }
     }
 }

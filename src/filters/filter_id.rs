@@ -18,6 +18,11 @@ impl FilterId {
         random().map(u128::from_be_bytes).map(Self)
     }
 
+    /// Its bytes.
+    pub(crate) const fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// The id that a client sends; `None` if it is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text

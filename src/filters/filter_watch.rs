@@ -26,6 +26,11 @@ impl FilterWatch {
         this
     }
 
+    /// Waits until the fleet's store has what the last answers left, if that is not long.
+    pub(crate) async fn settle(&self) {
+        self.filters.settle().await;
+    }
+
     fn tick(&self) {
         let now = SystemTime::now().into();
         let has_key = |key| self.access.key(key, now).is_some();

@@ -47,6 +47,8 @@ pub(super) struct FleetMetrics {
     processes_refused: IntCounterVec,
     /// `nearhead_fleet_records_refused_total{reason}`.
     records_refused: IntCounterVec,
+    /// `nearhead_fleet_filter_calls_total{outcome}`.
+    filter_calls: IntCounterVec,
 }
 
 /// Counts records of the fleet's store that were refused; clones count together.
@@ -135,8 +137,13 @@ impl FleetMetrics {
             )?,
             records_refused: exporter.counters(
                 "nearhead_fleet_records_refused_total",
-                "With --fleet, records of tenants, keys, administrators, entries of the audit, and usage, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one, or another one of the same revision, was seen), missing (they are not those that were written)",
+                "With --fleet, records of tenants, keys, administrators, entries of the audit, usage, and filters, that were refused: mac (not of this fleet), malformed, name (written under another one), old (a newer one, or another one of the same revision, was seen), missing (they are not those that were written)",
                 &["reason"],
+            )?,
+            filter_calls: exporter.counters(
+                "nearhead_fleet_filter_calls_total",
+                "With --fleet, calls to the store about filters: answered, failed, refused (not sent, because the store did not answer before, or too many calls waited), given_up (a filter was not taken back to the place before an answer that was not sent, and its client misses that)",
+                &["outcome"],
             )?,
         })
     }
@@ -182,6 +189,9 @@ impl FleetMetrics {
         for (check, total) in HeadCheck::ALL.into_iter().zip(facts.head_checks) {
             let checks = self.head_checks.with_label_values(&[check.label()]);
             raise(&checks, total);
+        }
+        for (outcome, total) in status.filter_calls().by_outcome() {
+            raise(&self.filter_calls.with_label_values(&[outcome]), total);
         }
         let shared = status.shared();
         for (event, count) in [

@@ -229,9 +229,8 @@ impl Dispatcher {
             Envelope::Batch(items) => Box::pin(self.answer_batch(&context, items, received)).await,
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
-        let mut answer = self
-            .charge_reply(&context, id, answer, received)
-            .holding(None, large_answer);
+        let charged = self.charge_reply(&context, id, answer, received).await;
+        let mut answer = charged.holding(None, large_answer);
         answer.is_unverified = context.is_unverified.get();
         answer.head = Some(Arc::clone(context.snapshot.head()));
         answer
@@ -419,7 +418,7 @@ impl Dispatcher {
                     is_full = writer.len() + response_len(id, len) > BATCH_REPLY_BYTES_MAX
                         || writer.held() + json.held() > held_max;
                     if is_full {
-                        context.advances.take_back(advances);
+                        context.advances.take_back(advances).await;
                         writer.error(id, &RpcError::ResponseTooLarge);
                     } else if writer.result(id, json, len).is_err() {
                         let error = RpcError::Internal;

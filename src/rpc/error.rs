@@ -13,7 +13,7 @@ pub(crate) use of_query::QuerySubject;
 
 use crate::{
     access::{Exceeded, NotLocal, QuotaKind, Refused, TokenError},
-    filters::FilterError,
+    filters::{FilterError, StoreAway},
     metrics::Outcome,
 };
 
@@ -182,6 +182,12 @@ impl From<CallError> for RpcError {
 impl From<FilterError> for RpcError {
     fn from(error: FilterError) -> Self {
         Self::Filter(error)
+    }
+}
+
+impl From<StoreAway> for RpcError {
+    fn from(_: StoreAway) -> Self {
+        Self::Unavailable
     }
 }
 

@@ -19,8 +19,9 @@ use crate::{
 
 impl Dispatcher {
     /// Charges the tenant for what the reply holds until its client has taken it, or refuses it:
-    /// then filters give again what it has of them.
-    pub(super) fn charge_reply(
+    /// then filters give again what it has of them, also to a client that asks another process of
+    /// the fleet.
+    pub(super) async fn charge_reply(
         &self,
         context: &RequestContext<'_>,
         id: &str,
@@ -39,12 +40,16 @@ impl Dispatcher {
         let mut charge = permits.and_then(|permits| permits.reply.take());
         match self.charge(context.key, &mut charge, bytes) {
             Ok(()) => {
-                if answer.outcome == Outcome::Ok {
-                    context.advances.keep();
+                match answer.outcome {
+                    Outcome::Ok => context.advances.keep(),
+                    _ => context.advances.take_back(0).await,
                 }
                 answer.holding(charge, None)
             }
-            Err(error) => self.refuse_answered(context.key, id, &error, answer.units, received),
+            Err(error) => {
+                context.advances.take_back(0).await;
+                self.refuse_answered(context.key, id, &error, answer.units, received)
+            }
         }
     }
 

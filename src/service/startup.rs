@@ -33,7 +33,7 @@ use crate::{
     connections::{Liveness, descriptors},
     disk_watch::DiskWatch,
     feed::{Feed, FeedSetup, Upstreams},
-    filters::{FilterWatch, Filters},
+    filters::{FilterWatch, Filters, StoredFilters},
     http::{ServerSettings, ServerState, TrustedProxies, VisitorHeader},
     limits::{CallLimits, SESSION_CLOSE_TIME},
     listeners::{Addresses, Servers, Sockets, besides_clients},
@@ -243,6 +243,7 @@ impl Parts {
         let last = Instant::now() + for_sessions;
         serving.shutdown.end_sessions(last.into_std());
         serving.servers.stop(graceful).await;
+        serving.filters.settle().await;
         let source_and_tracker = async move {
             // It fails if it panicked, which was reported.
             let _ = spawn_blocking(move || feed.stop()).await;
@@ -280,7 +281,7 @@ struct Serving {
     /// It ends with this.
     _memory: Rc<MemoryWatch>,
     /// It ends with this.
-    _filters: Rc<FilterWatch>,
+    filters: Rc<FilterWatch>,
     /// It ends with this; `None` if nothing is stored.
     _disk: Option<Rc<DiskWatch>>,
 }
@@ -309,10 +310,12 @@ impl Serving {
             .begin(chain.as_ref().map_or(0, |chain| chain.nodes));
         let tenants =
             TenantParts::start(config, upstreams.as_ref(), forwarding, head, metrics).await?;
+        let filters = filters(upstreams.as_ref(), metrics)?;
         let tracker = feed.tracker.address.clone();
         let memory = MemorySource::find();
         let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));
-        let state = server_state(config, served, tracker, upstreams, &tenants, reply_bytes);
+        let parts = (tracker, filters);
+        let state = server_state(config, served, parts, upstreams, &tenants, reply_bytes);
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
         let folder = tenants.data.as_deref();
@@ -330,7 +333,7 @@ impl Serving {
             shutdown,
             chain,
             _memory: memory,
-            _filters: filters,
+            filters,
             _disk: disk,
         })
     }
@@ -340,7 +343,7 @@ impl Serving {
 fn server_state(
     config: &Config,
     served: Served,
-    tracker: Addr<HeadTracker>,
+    (tracker, filters): (Addr<HeadTracker>, Filters),
     upstreams: Option<Upstreams>,
     tenants: &TenantParts,
     reply_bytes: usize,
@@ -386,7 +389,7 @@ fn server_state(
         tenant_store: tenants.store.clone(),
         reads: ReadResources::start(config.pool_threads, reply_bytes, state)
             .with_forwarder(forwarder),
-        filters: Filters::new(metrics.clone()),
+        filters,
         openrpc: rpc::document(&forwarding),
         forwarding,
         metrics,
@@ -406,6 +409,14 @@ fn server_state(
             visitor_header: VisitorHeader::generate(),
         },
     }
+}
+
+/// The filters of all keys, in the store of the fleet if there is one.
+fn filters(upstreams: Option<&Upstreams>, metrics: &Metrics) -> Result<Filters, StartError> {
+    let shared = upstreams.and_then(|upstreams| upstreams.shared.as_ref());
+    let stored = shared.map(|shared| StoredFilters::open(shared, metrics.record_refusals()));
+    let stored = stored.transpose().map_err(StartError::Thread)?;
+    Ok(Filters::in_store(metrics.clone(), stored))
 }
 
 /// How old the head of the configured source may be. A chain that does not grow is never stale.

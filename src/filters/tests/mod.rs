@@ -17,13 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use alloy_primitives::{B256, Bytes};
 use nearhead_chain::{
     test_block::TestBlock,
-    window::{Cursor, Window},
+    window::{Cursor, WINDOW_BLOCKS, Window},
 };
 use nearhead_tenants::{UnixMillis, id::KeyId};
 
-use super::{Advance, Advances, Filter, FilterId, FilterKind, Filters};
+use super::{Advance, Advances, Filter, FilterId, FilterKind, Filters, Place, place::StoredPlace};
 use crate::{
     access::{Access, ActiveKey, ConfiguredKey, ServiceLimits},
     limits::FILTER_LIFETIME,
@@ -82,10 +83,10 @@ impl Case {
 
     /// Applies a block to the window, and moves a filter to it.
     fn advance(&mut self, filter: &Arc<Filter>) -> Option<Advance> {
-        let place = filter.place();
+        let place = filter.place()?;
         self.apply();
         let snapshot = self.window.snapshot();
-        Advance::make(filter, place, Cursor::after(snapshot.head()), &snapshot)
+        Advance::make_here(filter, &place, Cursor::after(snapshot.head()), &snapshot)
     }
 
     fn apply(&mut self) {
@@ -167,7 +168,7 @@ fn a_move_is_taken_back_unless_it_is_kept() {
     let mut case = Case::new();
     let id = case.install();
     let filter = case.find(id).unwrap();
-    let at = || filter.place().cursor.number();
+    let at = || filter.place().unwrap().cursor.number();
 
     drop(case.advance(&filter).unwrap());
     assert_eq!(at(), 0);
@@ -175,19 +176,19 @@ fn a_move_is_taken_back_unless_it_is_kept() {
     assert_eq!(at(), 2);
 
     // Of two answers from one place, one has moved the filter.
-    let place = filter.place();
+    let place = filter.place().unwrap();
     case.apply();
     let snapshot = case.window.snapshot();
     let head = Cursor::after(snapshot.head());
-    let first = Advance::make(&filter, place, head, &snapshot).unwrap();
-    assert!(Advance::make(&filter, place, head, &snapshot).is_none());
+    let first = Advance::make_here(&filter, &place, head, &snapshot).unwrap();
+    assert!(Advance::make_here(&filter, &place, head, &snapshot).is_none());
     // Once that is taken back, the other one can.
-    let moved = filter.place();
+    let moved = filter.place().unwrap();
     drop(first);
     assert_eq!(at(), 2);
-    let other = Advance::make(&filter, place, head, &snapshot).unwrap();
+    let other = Advance::make_here(&filter, &place, head, &snapshot).unwrap();
     // What was found from the place of the first is not the same.
-    assert!(Advance::make(&filter, moved, head, &snapshot).is_none());
+    assert!(Advance::make_here(&filter, &moved, head, &snapshot).is_none());
     drop(other);
 
     // What came after a move keeps it.
@@ -199,12 +200,12 @@ fn a_move_is_taken_back_unless_it_is_kept() {
     assert_eq!(at(), 4);
 }
 
-#[test]
-fn all_moves_of_a_request_are_kept_or_taken_back() {
+#[actix::test]
+async fn all_moves_of_a_request_are_kept_or_taken_back() {
     let mut case = Case::new();
     let id = case.install();
     let filter = case.find(id).unwrap();
-    let at = || filter.place().cursor.number();
+    let at = || filter.place().unwrap().cursor.number();
     // Each move is to the head, which goes on by three blocks in each round.
     for (kept, expected) in [(None, 0), (Some(1), 4), (Some(3), 9)] {
         let advances = Advances::default();
@@ -212,7 +213,7 @@ fn all_moves_of_a_request_are_kept_or_taken_back() {
             advances.push(case.advance(&filter).unwrap());
         }
         if let Some(kept) = kept {
-            advances.take_back(kept);
+            advances.take_back(kept).await;
             assert_eq!(advances.len(), kept);
             advances.keep();
         }
@@ -229,6 +230,36 @@ fn a_filter_is_beyond_older_snapshots() {
     let filter = case.find(id).unwrap();
     let older = case.window.snapshot();
     case.advance(&filter).unwrap().keep();
-    assert!(filter.place().is_beyond(&older));
-    assert!(!filter.place().is_beyond(&case.window.snapshot()));
+    let place = filter.place().unwrap();
+    assert!(place.is_beyond(&older));
+    assert!(!place.is_beyond(&case.window.snapshot()));
+}
+
+/// A place that another process has moved to is beyond a process that is behind, by number, by
+/// hash, and for some time if its head has a higher number.
+#[test]
+fn a_place_of_another_process_is_beyond_one_that_is_behind() {
+    let mut case = Case::new();
+    (0..WINDOW_BLOCKS + 5).for_each(|_| case.apply());
+    let snapshot = case.window.snapshot();
+    let head = Cursor::after(snapshot.head());
+    let (number, other) = (head.number(), B256::repeat_byte(7));
+    for (cursor, is_recent, is_beyond) in [
+        (head, true, false),
+        (Cursor::after(&snapshot.canonical()[3]), true, false),
+        (Cursor::at(number + 1, other), false, true),
+        (Cursor::at(number, other), false, true),
+        (Cursor::at(number - 1, other), true, true),
+        (Cursor::at(number - 1, other), false, false),
+        (Cursor::at(snapshot.oldest() - 1, other), true, false),
+        (Cursor::before(&snapshot.canonical()[0]), true, false),
+    ] {
+        let stored = StoredPlace {
+            bytes: Bytes::new(),
+            is_recent,
+        };
+        let place = Place::stored(cursor, stored);
+        let case = format!("{cursor:?}, recent: {is_recent}");
+        assert_eq!(place.is_beyond(&snapshot), is_beyond, "{case}");
+    }
 }

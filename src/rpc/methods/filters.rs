@@ -10,7 +10,7 @@ use nearhead_actors::{
 use nearhead_chain::{
     json::Json,
     log_search::{ChangedBlock, LogFilter},
-    window::{Cursor, CursorStep},
+    window::{Cursor, CursorStep, Snapshot},
 };
 
 use super::logs::find_logs;
@@ -38,7 +38,7 @@ pub(crate) async fn new_filter(
     blocks.check_filter()?;
     log_query::check_value_count(&filter)?;
     let filter = Arc::new(filter);
-    install(context, FilterKind::Logs { blocks, filter })
+    install(context, FilterKind::Logs { blocks, filter }).await
 }
 
 /// `[]`; the id of a filter that begins after the head.
@@ -47,7 +47,7 @@ pub(crate) async fn new_block_filter(
     params: Params<'_>,
 ) -> MethodResult {
     params.finish()?;
-    install(context, FilterKind::Blocks)
+    install(context, FilterKind::Blocks).await
 }
 
 /// `[id]`; whether there was such a filter.
@@ -57,9 +57,13 @@ pub(crate) async fn uninstall_filter(
 ) -> MethodResult {
     let id = params.required(params::text)?;
     params.finish()?;
-    let owner = context.key.record.id;
-    let id = FilterId::parse(&id);
-    let was_there = id.is_some_and(|id| context.filters.uninstall(id, owner, Instant::now()));
+    let was_there = match FilterId::parse(&id) {
+        Some(id) => {
+            let removed = context.filters.remove(id, context.key, Instant::now());
+            removed.await?
+        }
+        None => false,
+    };
     Ok(Json::fixed(if was_there { "true" } else { "false" }))
 }
 
@@ -69,7 +73,7 @@ pub(crate) async fn get_filter_logs(
     params: Params<'_>,
 ) -> MethodResult {
     let deadline = Instant::now() + context.logs_deadline;
-    let filter = find(context, params)?;
+    let (filter, _) = find(context, params).await?;
     match &filter.kind {
         FilterKind::Blocks => Err(FilterError::OfBlocks.into()),
         FilterKind::Logs { blocks, filter } => {
@@ -89,29 +93,21 @@ pub(crate) async fn get_filter_changes(
     params: Params<'_>,
 ) -> MethodResult {
     let deadline = Instant::now() + context.logs_deadline;
-    let filter = find(context, params)?;
+    let (filter, mut place) = find(context, params).await?;
     let snapshot = &*context.snapshot;
     loop {
-        let place = filter.place();
         if place.is_beyond(snapshot) {
             return Ok(Json::fixed("[]"));
         }
         let Ok(path) = place.cursor.path(snapshot) else {
             let head = Cursor::after(snapshot.head());
-            let Some(advance) = Advance::make(&filter, place, head, snapshot) else {
-                continue;
-            };
-            // The error is not an answer that a client asks for again.
-            advance.keep();
-            let error = FilterError::Behind {
-                from: place
-                    .cursor
-                    .number()
-                    .saturating_add(1)
-                    .min(snapshot.oldest()),
-                to: head.number(),
-            };
-            return Err(error.into());
+            if let Some(advance) = Advance::make(&filter, &place, head, snapshot).await? {
+                // The error is not an answer that a client asks for again.
+                advance.keep();
+                return Err(behind(&place, snapshot).into());
+            }
+            place = place_again(context, &filter, deadline).await?;
+            continue;
         };
         if path.is_empty() {
             return Ok(Json::fixed("[]"));
@@ -122,11 +118,37 @@ pub(crate) async fn get_filter_changes(
                 changed_logs(context, &place, &path, (blocks, filter), deadline).await?
             }
         };
-        if let Some(advance) = Advance::make(&filter, place, to, snapshot) {
+        if let Some(advance) = Advance::make(&filter, &place, to, snapshot).await? {
             context.advances.push(advance);
             return Ok(json);
         }
         // Another answer was faster: this one has what came after it.
+        place = place_again(context, &filter, deadline).await?;
+    }
+}
+
+/// Where a filter is that another answer has moved.
+async fn place_again(
+    context: &RequestContext<'_>,
+    filter: &Filter,
+    deadline: Instant,
+) -> Result<Place, RpcError> {
+    if Instant::now() >= deadline {
+        return Err(RpcError::QueryTimeout);
+    }
+    let place = context.filters.place(filter).await?;
+    Ok(place.ok_or(FilterError::NotFound)?)
+}
+
+/// The error for a filter whose place leads nowhere.
+fn behind(place: &Place, snapshot: &Snapshot) -> FilterError {
+    FilterError::Behind {
+        from: place
+            .cursor
+            .number()
+            .saturating_add(1)
+            .min(snapshot.oldest()),
+        to: snapshot.head().number(),
     }
 }
 
@@ -172,30 +194,32 @@ async fn changed_logs(
     Ok((logs, last.map_or(place.cursor, CursorStep::end)))
 }
 
-/// The filter that the parameters name, which the key may read.
-fn find(context: &RequestContext<'_>, mut params: Params<'_>) -> Result<Arc<Filter>, RpcError> {
+/// The filter that the parameters name, which the key may read, and its place.
+async fn find(
+    context: &RequestContext<'_>,
+    mut params: Params<'_>,
+) -> Result<(Arc<Filter>, Place), RpcError> {
     let id = params.required(params::text)?;
     params.finish()?;
-    let owner = context.key.record.id;
-    let filter = FilterId::parse(&id)
-        .and_then(|id| context.filters.find(id, owner, Instant::now()))
-        .ok_or(FilterError::NotFound)?;
+    let id = FilterId::parse(&id).ok_or(FilterError::NotFound)?;
+    let found = context.filters.ask(id, context.key, Instant::now()).await?;
+    let (filter, place) = found.ok_or(FilterError::NotFound)?;
     match &filter.kind {
         FilterKind::Blocks => context.contracts.names_none(),
         // The key may have been narrowed since the filter was made.
         FilterKind::Logs { filter, .. } => context.contracts.filter(filter)?,
     }
-    Ok(filter)
+    Ok((filter, place))
 }
 
-fn install(context: &RequestContext<'_>, kind: FilterKind) -> MethodResult {
-    let installed = context
+async fn install(context: &RequestContext<'_>, kind: FilterKind) -> MethodResult {
+    let made = context
         .filters
-        .install(kind, context.key, &context.snapshot, Instant::now());
-    let id = installed.map_err(|error| match error {
-        InstallError::NoId | InstallError::TooMany(TooManyFilters::OfService) => {
-            RpcError::Unavailable
-        }
+        .make(kind, context.key, &context.snapshot, Instant::now());
+    let id = made.await.map_err(|error| match error {
+        InstallError::NoId
+        | InstallError::Away
+        | InstallError::TooMany(TooManyFilters::OfService) => RpcError::Unavailable,
         InstallError::TooMany(TooManyFilters::OfTenant { most }) => {
             FilterError::TooMany { most }.into()
         }

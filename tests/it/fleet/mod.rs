@@ -14,6 +14,7 @@
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `presence` | which processes there are, whatever others write |
 //! | `quotas` | a tenant's quota over three processes |
+//! | `filters` | filters of clients, which every process answers |
 //! | `filter_scripts` | the scripts for filters, and the client of the store that calls them |
 //! | `quota_scripts` | the scripts for quotas, against plain models |
 //! | `tenants` | tenants and keys that all processes share |
@@ -30,6 +31,7 @@
 mod cut;
 mod doctor;
 mod filter_scripts;
+mod filters;
 mod following;
 mod leading;
 mod libraries;

@@ -54,6 +54,12 @@ pub struct CursorLost {
 }
 
 impl Cursor {
+    /// A cursor at the block with this number and hash, of which nothing else need be known.
+    #[must_use]
+    pub const fn at(number: u64, hash: B256) -> Self {
+        Self { number, hash }
+    }
+
     /// A cursor at this block.
     #[must_use]
     pub fn after(block: &Block) -> Self {
@@ -76,6 +82,12 @@ impl Cursor {
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Hash of the block at the cursor.
+    #[must_use]
+    pub const fn hash(&self) -> &B256 {
+        &self.hash
     }
 
     /// Whether the cursor is at the head of the snapshot.
