@@ -78,7 +78,7 @@ pub(crate) async fn config(context: &RequestContext<'_>, params: Params<'_>) -> 
         timestamp: genesis.header.timestamp,
     };
     let configs = spec.fork_configs(genesis, snapshot.head().header.timestamp);
-    Ok(configs.ok_or(CallError::OtherRules)?)
+    Ok(configs.ok_or(CallError::Amsterdam)?)
 }
 
 /// The OpenRPC document.

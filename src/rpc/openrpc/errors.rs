@@ -44,7 +44,7 @@ pub(super) enum Error {
     AboveHead,
     /// Fees that are not known.
     OtherFeeRules,
-    /// Rules that are not known.
+    /// Rules that are not known, or those of Amsterdam.
     OtherRules,
     /// The logs of an unknown block.
     UnknownLogsBlock,
@@ -136,9 +136,9 @@ impl Error {
             ),
             Self::Call => (
                 RpcError::HeaderNotFound,
-                "the call fails or cannot begin, the chain's rules are not known, the block is not \
-                 in the window, was replaced while requireCanonical is true, or no node gives its \
-                 state",
+                "the call fails or cannot begin, the chain's rules are not known or those of \
+                 Amsterdam, the block is not in the window, was replaced while requireCanonical is \
+                 true, or no node gives its state",
             ),
             Self::Transaction => (
                 RpcError::NoNodeAnswered,
@@ -184,7 +184,7 @@ impl Error {
             ),
             Self::OtherRules => (
                 RpcError::Call(CallError::OtherRules),
-                "the chain's rules are not known",
+                "the chain's rules are not known, or are those of Amsterdam",
             ),
             Self::UnknownLogsBlock => (RpcError::UnknownLogsBlock, "no held block has this hash"),
             Self::NeedsSession => (

@@ -25,6 +25,9 @@ use crate::{
 const ACCOUNT: &str = "0x71562b71999873db5b286df957af199ec94617f7";
 /// The address of the logs of transfers (EIP-7708).
 const SYSTEM: &str = "0xfffffffffffffffffffffffffffffffffffffffe";
+/// Why calls are refused.
+const REFUSAL: &str = "calls and eth_config are not supported from Amsterdam on: its gas costs are \
+                       not verified in this version";
 /// The time for the start of geth and nearhead, and for the traffic before the fork.
 const SECONDS_BEFORE_FORK: u64 = 25;
 
@@ -126,12 +129,31 @@ fn a_chain_that_crosses_to_amsterdam_is_followed() {
     for server in &servers {
         check_served(server, &geth, last, &after);
     }
-    // What Amsterdam configures is not known, even where the file names it.
-    let mut ours = servers[2].connect();
-    let [config, call] = [("eth_config", json!([])), ("eth_call", json!([{}]))]
-        .map(|(method, params)| ours.call(method, &params));
-    check("eth_config", &config, &call);
-    assert!(config["error"].is_object(), "{config}");
+    check_calls_refused(&servers[2], &before);
+}
+
+/// Checks that calls of the state after a block of Amsterdam are refused with the reason, though
+/// the genesis names the fork, and those before it are not.
+fn check_calls_refused(server: &Server, before: &Traffic) {
+    let mut ours = server.connect();
+    let to = json!({"to": ACCOUNT});
+    let refused = json!({"code": -32000, "message": REFUSAL});
+    for (method, params) in [
+        ("eth_call", json!([to])),
+        ("eth_estimateGas", json!([to])),
+        ("eth_createAccessList", json!([to])),
+        (
+            "eth_simulateV1",
+            json!([{"blockStateCalls": [{"calls": [to]}]}]),
+        ),
+        ("eth_config", json!([])),
+    ] {
+        let answer = ours.call(method, &params);
+        check(method, &answer["error"], &refused);
+    }
+    let number = &before.clearing["blockNumber"];
+    let called = ours.result("eth_call", &json!([to, number]));
+    check("before Amsterdam", &called, &json!("0x"));
 }
 
 /// Reads the heads that nearhead announces up to the first of Amsterdam.

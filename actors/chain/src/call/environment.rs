@@ -42,7 +42,7 @@ impl Environment {
     /// The environment of a call on the state after `block`.
     ///
     /// # Errors
-    /// [`CallError::OtherRules`].
+    /// [`CallError::OtherRules`], [`CallError::Amsterdam`].
     pub(super) fn new(chain: &ServedChain, block: &Block, call: &Call) -> Result<Self, CallError> {
         let spec = chain.spec.as_ref().ok_or(CallError::OtherRules)?;
         let header = overridden(&block.header, &call.block);
@@ -74,14 +74,14 @@ impl Environment {
     /// The environment of calls in a block with this header.
     ///
     /// # Errors
-    /// [`CallError::OtherRules`].
+    /// [`CallError::Amsterdam`].
     pub(super) fn of_header(
         chain: &ServedChain,
         header: &Header,
         rules: Rules<'_>,
     ) -> Result<Self, CallError> {
         if rules.has(EthereumHardfork::Amsterdam) {
-            return Err(CallError::OtherRules);
+            return Err(CallError::Amsterdam);
         }
         let mut evm = EvmEnv::for_eth_block(header, rules, chain.id, rules.blob_params());
         if rules.has(EthereumHardfork::Cancun) {

@@ -42,9 +42,16 @@ pub enum CallError {
         /// The reason.
         message: Box<str>,
     },
-    /// The chain's rules are not known here, or cannot be executed.
+    /// The chain's rules are not known here.
     #[error("the chain's rules are not known, calls are not run")]
     OtherRules,
+    /// The rules are those of Amsterdam. The EVM here has gas costs of a test network for it, which
+    /// were not compared with a node that executes the final ones.
+    #[error(
+        "calls and eth_config are not supported from Amsterdam on: its gas costs are not verified \
+         in this version"
+    )]
+    Amsterdam,
     /// The state is held in part, and lacks this.
     #[error("state is missing")]
     Missing(MissingState),

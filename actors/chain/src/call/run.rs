@@ -104,7 +104,7 @@ impl<'a> CallRunner<'a> {
     /// A runner of a call at this place, which counts the gas that it uses.
     ///
     /// # Errors
-    /// [`CallError::OtherRules`].
+    /// [`CallError::OtherRules`], [`CallError::Amsterdam`].
     pub fn new(
         chain: &ServedChain,
         place: Place<'a>,
