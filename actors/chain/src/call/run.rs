@@ -15,7 +15,7 @@ use alloy_primitives::{Address, Bytes, U256, map::AddressSet};
 use revm::{
     DatabaseRef, Inspector,
     context_interface::{
-        JournalTr,
+        JournalTr, Transaction as _,
         result::{EVMError, ExecutionResult, InvalidTransaction, ResultAndState},
     },
     database_interface::WrapDatabaseRef,
@@ -180,11 +180,20 @@ impl<'a> CallRunner<'a> {
         if !self.environment.evm.cfg_env.disable_fee_charge || request.value.is_zero() {
             return Ok(None);
         }
-        let sender = state.basic_ref(request.from)?;
+        self.check_funds(state, request.value)
+    }
+
+    /// The error if the sender has less than this.
+    fn check_funds(
+        &self,
+        state: &CallState<'_>,
+        most: U256,
+    ) -> Result<Option<InvalidTransaction>, CallError> {
+        let sender = state.basic_ref(self.call.request.from)?;
         let balance = sender.unwrap_or_default().balance;
         Ok(
-            (balance < request.value).then(|| InvalidTransaction::LackOfFundForMaxFee {
-                fee: Box::new(request.value),
+            (balance < most).then(|| InvalidTransaction::LackOfFundForMaxFee {
+                fee: Box::new(most),
                 balance: Box::new(balance),
             }),
         )
@@ -220,13 +229,20 @@ impl<'a> CallRunner<'a> {
         override_precompiles(&mut evm, &self.call.accounts)?;
         let request = &self.call.request;
         let transaction = self.environment.transaction(request, gas, access_list);
+        let most = transaction.max_balance_spending();
         let watch = Watch::new(self.cancel);
         let result = self.gas.measure(gas, || evm.transact_raw(transaction));
         if watch.has_ended_one() {
             return Err(CallError::Cancelled);
         }
         drop(watch);
-        let refusal = self.check_value(&state)?;
+        let refusal = match (&result, most) {
+            // geth looks for the sender's funds first.
+            (Err(EVMError::Transaction(error)), Ok(most)) if is_found_after_funds(error) => {
+                self.check_funds(&state, most)?
+            }
+            _ => self.check_value(&state)?,
+        };
         // Last: what was read before counts only if all of it was held.
         state.check()?;
         let result = match refusal {
@@ -243,6 +259,16 @@ impl<'a> CallRunner<'a> {
             Err(other) => Err(CallError::invalid(other.to_string())),
         }
     }
+}
+
+/// Whether geth finds this only after it has found that the sender can pay.
+const fn is_found_after_funds(error: &InvalidTransaction) -> bool {
+    matches!(
+        error,
+        InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+            | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
+            | InvalidTransaction::CreateInitCodeSizeLimit
+    )
 }
 
 /// An account that is overridden is no precompiled contract any more, as in geth. That contract may

@@ -281,6 +281,33 @@ fn precompiles_move() {
     assert_eq!(refused, Err(CallError::invalid(reason)));
 }
 
+/// As in geth: who can pay for nothing is not told that the gas is too little.
+#[test]
+fn the_senders_funds_are_looked_for_before_the_gas() {
+    let (chain, pairs) = chain(1);
+    let (block, _) = &pairs[0];
+    let state = block.state.as_ref().unwrap();
+    let of = |gas, input: Vec<u8>| {
+        let mut call = coded(Bytes::new(), input.into());
+        call.request.price = GasPrice::Fixed(1_000_000_000_000);
+        call.request.gas = Some(gas);
+        call.request.to = None;
+        call
+    };
+    // Too little to begin, to pay for so much data, and initcode that is too long.
+    for call in [
+        of(21_000, vec![]),
+        of(100_000, vec![1; 10_000]),
+        of(5_000_000, vec![0; 50_000]),
+    ] {
+        let refused = run(&chain, block, state, &call);
+        let Err(CallError::Refused { reason, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(reason.starts_with("insufficient funds"), "{reason}");
+    }
+}
+
 #[test]
 fn calls_of_unknown_rules_are_refused() {
     let (_, pairs) = chain(1);
