@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use alloy_eips::{
+    eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS},
+    eip4788::BEACON_ROOTS_ADDRESS,
+    eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+    eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,6 +22,11 @@ pub(super) const REPORTS_MERGES: [&str; 4] = [
     "--log-filter",
     "info,nearhead_actors::upstream::state=debug",
 ];
+
+/// Blocks whose beacon roots EIP-4788 keeps.
+const BEACON_ROOTS: u64 = 8_191;
+/// The slots in which a queue of requests counts: excess, count, head, tail.
+const QUEUE_SLOTS: usize = 4;
 
 /// An account and slots of it.
 pub(super) type Keys = BTreeMap<String, BTreeSet<String>>;
@@ -52,7 +63,8 @@ impl HeldState {
         self.server.process.output.wait_for(&merged, is_merged);
     }
 
-    /// What a block changed, as geth reports it.
+    /// What a block changed, as geth reports it: its transactions by the tracer; what no
+    /// transaction does by the block, and queues of requests by their slots before and after it.
     pub(super) fn add_changed(&mut self, hash: &str, number: u64, timestamp: u64, keys: &mut Keys) {
         let tracer = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
         let params = json!([hash, tracer]);
@@ -71,19 +83,41 @@ impl HeldState {
                 }
             }
         }
-        // The contracts of EIP-4788 and EIP-2935 change in every block.
+        // In every block: time and root (EIP-4788), and the parent's hash (EIP-2935).
+        let at = timestamp % BEACON_ROOTS;
         for (address, slot) in [
+            (BEACON_ROOTS_ADDRESS, at),
+            (BEACON_ROOTS_ADDRESS, at + BEACON_ROOTS),
             (
-                "0x000f3df6d732807ef1319fb7b8bb8522d0beac02",
-                timestamp % 8_191,
-            ),
-            (
-                "0x0000f90827f1c53a10cb7a02335b175320002935",
-                (number - 1) % 8_191,
+                HISTORY_STORAGE_ADDRESS,
+                (number - 1) % HISTORY_SERVE_WINDOW as u64,
             ),
         ] {
-            let slots = keys.entry(address.to_owned()).or_default();
+            let slots = keys.entry(format!("{address:#x}")).or_default();
             slots.insert(format!("{slot:#066x}"));
+        }
+        let theirs = &mut self.pair.theirs;
+        let block = theirs.result("eth_getBlockByHash", &json!([hash, false]));
+        for withdrawal in block["withdrawals"].as_array().into_iter().flatten() {
+            let recipient = withdrawal["address"].as_str().unwrap();
+            keys.entry(recipient.to_owned()).or_default();
+        }
+        for queue in [
+            WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+            CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+        ] {
+            let mut slots_at = |hash: &Value| {
+                let at = json!({"blockHash": hash});
+                let params = json!([queue, ["0x0", "0x1", "0x2", "0x3"], at]);
+                theirs.result("eth_getProof", &params)["storageProof"].take()
+            };
+            let [before, after] = [&block["parentHash"], &block["hash"]].map(&mut slots_at);
+            for slot in 0..QUEUE_SLOTS {
+                if before[slot]["value"] != after[slot]["value"] {
+                    let slots = keys.entry(format!("{queue:#x}")).or_default();
+                    slots.insert(format!("{slot:#066x}"));
+                }
+            }
         }
     }
 
