@@ -19,7 +19,7 @@ use std::{
     io::{self, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -132,7 +132,8 @@ impl Proxy {
         self.state.calls(method)
     }
 
-    /// How often it was asked for state over HTTP, where requests at the same time are one.
+    /// The longest sequence of requests for state of which each was sent after the answer to the
+    /// one before: how often a distance is paid for.
     pub(crate) fn round_trips(&self) -> usize {
         self.state.round_trips()
     }
@@ -145,7 +146,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.state.end();
+        self.state.shut_down();
         // Wakes the accepting thread, which then ends.
         let _ = TcpStream::connect(self.address);
     }
@@ -167,8 +168,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
             return session::serve(state, &open, client, request);
         }
         let calls = state.calls_of(&request.body);
-        let _request = state.begin(&calls);
-        if !state.wait() || state.stalls(&calls) {
+        if !state.wait(Instant::now()) || state.stalls(&calls) {
             break;
         }
         let answer = match state.too_many_requests(&calls) {
@@ -181,6 +181,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
         if let Some(body) = state.falsify(&calls, &answer.body) {
             answer.body = body;
         }
+        state.end(calls.iter());
         let client = client.get_mut();
         if state.cuts() {
             client.write_all(&answer.head())?;

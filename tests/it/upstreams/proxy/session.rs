@@ -4,13 +4,20 @@
 use std::{
     io::{self, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        mpsc::{Receiver, sync_channel},
+    },
+    time::Instant,
 };
 
 use super::state::{Call, OpenConnection, State};
 use crate::upstreams::http::{self, Message};
 
 const TEXT: u8 = 0x81;
+
+/// Messages of an upstream that wait for their delay.
+const MESSAGES_MAX: usize = 4_096;
 
 /// Serves the session that this request opens, until it ends.
 pub(super) fn serve(
@@ -34,12 +41,21 @@ pub(super) fn serve(
     );
     // All calls so far, answered or not.
     let calls = Mutex::new(Vec::new());
+    let (arrived, messages) = sync_channel(MESSAGES_MAX);
     std::thread::scope(|scope| {
+        // Apart from their delays, which do not add up.
+        scope.spawn(move || {
+            while let Ok(frame) = Frame::read(&mut upstream) {
+                if arrived.send((Instant::now(), frame)).is_err() {
+                    break;
+                }
+            }
+        });
         scope.spawn(|| {
             let _ = forward_calls(state, &mut client, &mut to_upstream, &calls);
             let _ = to_upstream.shutdown(Shutdown::Both);
         });
-        let result = forward_answers(state, connection, &mut upstream, &mut to_client, &calls);
+        let result = forward_answers(state, connection, messages, &mut to_client, &calls);
         let _ = to_client.shutdown(Shutdown::Both);
         result
     })
@@ -63,17 +79,16 @@ fn forward_calls(
 fn forward_answers(
     state: &State,
     connection: &OpenConnection<'_>,
-    upstream: &mut impl Read,
+    messages: Receiver<(Instant, Frame)>,
     client: &mut impl Write,
     calls: &Mutex<Vec<Call>>,
 ) -> io::Result<()> {
-    loop {
-        let mut frame = Frame::read(upstream)?;
+    for (arrived, mut frame) in messages {
         if state.swallows(connection) {
             continue;
         }
         if frame.first == TEXT {
-            if !state.wait() {
+            if !state.wait(arrived) {
                 return Ok(());
             }
             let calls = calls.lock().unwrap();
@@ -81,6 +96,7 @@ fn forward_answers(
                 continue;
             }
             let changed = state.falsify(&calls, &frame.payload);
+            state.end_answered(&calls, &frame.payload);
             drop(calls);
             frame.payload = changed.unwrap_or(frame.payload);
             if state.cuts() {
@@ -90,6 +106,7 @@ fn forward_answers(
         }
         frame.write(client)?;
     }
+    Ok(())
 }
 
 /// A frame with its mask removed.

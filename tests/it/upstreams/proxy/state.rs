@@ -30,9 +30,10 @@ struct Inner {
     version: u64,
     calls: BTreeMap<String, usize>,
     applied: usize,
-    /// Requests for state in progress, and how often the first of some began.
-    in_progress: usize,
+    /// The longest sequence of requests for state, each sent after the answer to the one before,
+    /// and how much of it is answered.
     round_trips: usize,
+    round_trips_ended: usize,
     connections: BTreeMap<u64, TcpStream>,
     /// Those that answer nothing any more.
     lost: BTreeSet<u64>,
@@ -60,17 +61,6 @@ impl Drop for OpenConnection<'_> {
     }
 }
 
-/// A request in progress; dropping this ends it.
-pub(super) struct Request<'a>(Option<&'a State>);
-
-impl Drop for Request<'_> {
-    fn drop(&mut self) {
-        if let Some(state) = self.0 {
-            state.inner.lock().unwrap().in_progress -= 1;
-        }
-    }
-}
-
 /// The calls whose round trips are counted.
 const OF_STATE: [&str; 3] = ["eth_getProof", "eth_getCode", "eth_createAccessList"];
 
@@ -80,6 +70,8 @@ pub(super) struct Call {
     method: String,
     /// The first parameter, if it is text.
     first: Option<String>,
+    /// The place in the longest sequence of requests, if it is for state.
+    round_trip: Option<usize>,
 }
 
 impl State {
@@ -120,15 +112,24 @@ impl State {
             .unwrap_or(0)
     }
 
-    /// Begins a request with these calls.
-    pub(super) fn begin(&self, calls: &[Call]) -> Request<'_> {
-        if !calls.iter().any(|call| OF_STATE.contains(&&*call.method)) {
-            return Request(None);
+    /// Notes that these calls are answered: what is sent now is a round trip later.
+    pub(super) fn end<'a>(&self, calls: impl Iterator<Item = &'a Call>) {
+        if let Some(ended) = calls.filter_map(|call| call.round_trip).max() {
+            let mut inner = self.inner.lock().unwrap();
+            inner.round_trips_ended = inner.round_trips_ended.max(ended);
         }
-        let mut inner = self.inner.lock().unwrap();
-        inner.round_trips += usize::from(inner.in_progress == 0);
-        inner.in_progress += 1;
-        Request(Some(self))
+    }
+
+    /// The same for the call that this message of a session answers.
+    pub(super) fn end_answered(&self, calls: &[Call], message: &[u8]) {
+        let mut of_state = calls
+            .iter()
+            .filter(|call| call.round_trip.is_some())
+            .peekable();
+        if of_state.peek().is_some() {
+            let message: Value = serde_json::from_slice(message).unwrap_or_default();
+            self.end(of_state.filter(|call| call.id == message["id"]));
+        }
     }
 
     pub(super) fn round_trips(&self) -> usize {
@@ -162,7 +163,7 @@ impl State {
         self.inner.lock().unwrap().has_ended
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn shut_down(&self) {
         self.inner.lock().unwrap().has_ended = true;
         self.set(Vec::new());
         self.disconnect();
@@ -180,18 +181,24 @@ impl State {
                 method: item["method"].as_str()?.to_owned(),
                 first: item["params"][0].as_str().map(str::to_owned),
                 id: item["id"].take(),
+                round_trip: None,
             })
         });
-        let calls: Vec<Call> = calls.collect();
+        let mut calls: Vec<Call> = calls.collect();
         let mut inner = self.inner.lock().unwrap();
-        for call in &calls {
+        for call in &mut calls {
             *inner.calls.entry(call.method.clone()).or_default() += 1;
+            if OF_STATE.contains(&&*call.method) {
+                let round_trip = inner.round_trips_ended + 1;
+                inner.round_trips = inner.round_trips.max(round_trip);
+                call.round_trip = Some(round_trip);
+            }
         }
         calls
     }
 
-    /// Waits for as long as a fault delays the answer; `false` if it never comes.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits for as long as a fault delays what arrived then; `false` if it never comes.
+    pub(super) fn wait(&self, arrived: Instant) -> bool {
         let mut inner = self.inner.lock().unwrap();
         let version = inner.version;
         let latency = inner.faults.iter().find_map(|fault| match fault {
@@ -203,9 +210,8 @@ impl State {
             return true;
         };
         inner.applied += 1;
-        let asked = Instant::now();
         while inner.version == version {
-            let left = latency.saturating_sub(asked.elapsed());
+            let left = latency.saturating_sub(arrived.elapsed());
             if left.is_zero() {
                 return true;
             }
