@@ -72,7 +72,9 @@ pub enum QueryError {
         limit: usize,
     },
     /// A call of a contract lacked state again and again.
-    #[error("state was fetched {most} times, and is missing still")]
+    #[error(
+        "the call lacked state after {most} fetches, the most for one call: ask again, or for less"
+    )]
     TooManyFetches {
         /// The bound.
         most: usize,

@@ -36,8 +36,8 @@ const SLICE: Duration = Duration::from_millis(2);
 /// Time that a call that takes long is estimated to take.
 const LONG_CALL_WORK: Duration = Duration::from_millis(20);
 
-/// Times that one call fetches missing state. Each time it goes on as far as it gets, so most need
-/// two to four.
+/// Fetches of one call: each gets all that a run of it lacked, in one round trip to a node that
+/// takes batches if that is not much. A run goes on as far as it gets, so most need two to four.
 const FETCHES_MAX: usize = 64;
 /// If a call still lacks whole accounts at this fetch, a node is asked what else it reads. A call
 /// of one contract lacks that one first, and then only slots of it.

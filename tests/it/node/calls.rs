@@ -8,7 +8,7 @@ use std::{
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
 use serde_json::{Value, json};
 
-use super::{follow_with, http};
+use super::{follow_with, http, ws};
 use crate::{
     harness::{Server, check, json as parse, request, scratch, wait_until},
     upstreams::{
@@ -23,10 +23,29 @@ const TOKENS: u64 = 100;
 const HOLDER: u64 = 77;
 /// Calls all tokens, and returns the sum of their balances.
 const MULTICALL: Address = Address::repeat_byte(0xca);
+/// Reads the slot that the input names, then the one that it names, and so on: each has to be
+/// fetched before the next one is known.
+const CHAIN: Address = Address::repeat_byte(0xcb);
+/// Slots of this chain.
+const CHAIN_SLOTS: u64 = 70;
+/// Times that a call fetches what it lacks: its contract the first time, then a slot each.
+const FETCHES_MAX: u64 = 64;
+
+/// Round trips of the call of all tokens over a session, which has no batches: each proof and each
+/// code is a request, of which 16 are in progress at a time. 26 on a quiet machine.
+const SESSION_ROUND_TRIPS: usize = 32;
+/// Why a call that lacks more is refused.
+const REFUSAL: &str = "the call lacked state after 64 fetches, the most for one call: ask again, \
+                       or for less";
 
 /// The token with this number: a proxy, whose slot 0 names its implementation.
 fn token(number: u64) -> Address {
     Address::from_word(keccak256(number.to_be_bytes()))
+}
+
+/// The slot at this place of the chain; the last one is empty.
+fn chain_slot(at: u64) -> B256 {
+    keccak256(format!("chain {at}"))
 }
 
 /// Returns the slot that the input names.
@@ -58,6 +77,15 @@ fn geth(name: &str) -> (Geth, PathBuf) {
     }
     multicall += "5f5260205ff3";
     genesis.add(MULTICALL, json!({"balance": "0x0", "code": multicall}));
+    let storage = (0..CHAIN_SLOTS - 1).map(|at| (chain_slot(at), json!(chain_slot(at + 1))));
+    let storage: serde_json::Map<_, _> = storage
+        .map(|(slot, next)| (slot.to_string(), next))
+        .collect();
+    let code = "0x5f355b54806002575f5260205ff3";
+    genesis.add(
+        CHAIN,
+        json!({"balance": "0x0", "code": code, "storage": storage}),
+    );
     let file = genesis.write(&folder);
     let geth = Geth::dev_at_genesis(&folder.join("geth"), &file, 1);
     let mut connection = geth.connect();
@@ -68,14 +96,21 @@ fn geth(name: &str) -> (Geth, PathBuf) {
 }
 
 fn follow(proxy: &Proxy, genesis: &Path) -> Server {
+    follow_url(&http(proxy.address), genesis)
+}
+
+fn follow_url(url: &str, genesis: &Path) -> Server {
     // The state after its first block is read, not current.
     let options = [
         "--genesis",
         genesis.to_str().unwrap(),
         "--state-follow",
         "off",
+        // Many round trips of a busy machine.
+        "--call-timeout",
+        "60s",
     ];
-    follow_with(&[http(proxy.address)], &options)
+    follow_with(&[url.to_owned()], &options)
 }
 
 /// The call of all tokens at the head, and its result.
@@ -92,14 +127,26 @@ fn a_multicall_that_was_never_asked_takes_few_round_trips() {
     let (params, sum) = call();
     check("geth", &geth.connect().result("eth_call", &params), &sum);
     // So far that requests of one round are in progress together, however busy this machine is.
-    let far = Fault::Slow(Duration::from_millis(100));
-    let without_hint = Fault::Refuse(Some("eth_createAccessList"), Refusal::NoMethod);
-    for (name, faults, most) in [
-        ("a node that is far away", vec![far.clone()], 4),
-        ("one that gives no hint", vec![far, without_hint], 6),
+    let far = |millis| Fault::Slow(Duration::from_millis(millis));
+    let without_hint = || Fault::Refuse(Some("eth_createAccessList"), Refusal::NoMethod);
+    let [http, ws] = [http(proxy.address), ws(proxy.address)];
+    for (name, url, faults, most) in [
+        ("a node that is far away", &http, vec![far(300)], 4),
+        (
+            "one that gives no hint",
+            &http,
+            vec![far(300), without_hint()],
+            6,
+        ),
+        (
+            "a session, without batches",
+            &ws,
+            vec![far(100)],
+            SESSION_ROUND_TRIPS,
+        ),
     ] {
         proxy.heal();
-        let server = follow(&proxy, &genesis);
+        let server = follow_url(url, &genesis);
         proxy.fail(faults);
         let mut ours = server.connect();
         let head = ours.result("eth_blockNumber", &json!([]));
@@ -107,11 +154,39 @@ fn a_multicall_that_was_never_asked_takes_few_round_trips() {
         let before = proxy.round_trips();
         check(name, &ours.result("eth_call", &params), &sum);
         let round_trips = proxy.round_trips() - before;
+        println!("{name}: {round_trips} round trips");
         assert!(round_trips <= most, "{name}: {round_trips} round trips");
         // Then it is held.
         check(name, &ours.result("eth_call", &params), &sum);
         check(name, &(proxy.round_trips() - before), &round_trips);
     }
+}
+
+/// A call that reads a chain of slots fetches so many and no more.
+#[test]
+fn a_call_that_lacks_state_again_and_again_is_refused() {
+    let (geth, genesis) = geth("node-calls-chain");
+    let proxy = Proxy::to(&[geth.address]);
+    let server = follow(&proxy, &genesis);
+    let mut ours = server.connect();
+    let head = ours.result("eth_blockNumber", &json!([]));
+    let call = json!([{"to": CHAIN, "input": chain_slot(0)}, head]);
+    let empty = json!(B256::ZERO);
+    check("geth", &geth.connect().result("eth_call", &call), &empty);
+    let refused = json!({"code": -32000, "message": REFUSAL});
+    check(
+        "all slots",
+        &ours.call("eth_call", &call)["error"],
+        &refused,
+    );
+    // The first one is for the contract and the sender.
+    let proofs = || proxy.calls("eth_getProof") as u64;
+    check("proofs", &proofs(), &(1 + FETCHES_MAX));
+    // What it fetched is held: the same call gets further.
+    check("again", &ours.result("eth_call", &call), &empty);
+    // That the last slot is empty may show in the proof of another one.
+    let all = 2 + CHAIN_SLOTS;
+    assert!((all - 1..=all).contains(&proofs()), "{} proofs", proofs());
 }
 
 /// What a node says when it is asked for what a call lacks, and whether the call has an answer all
