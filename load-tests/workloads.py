@@ -63,6 +63,27 @@ def transfers(token, sender, count):
     return {"from": sender, "to": token, "input": "0xa9059cbb" + "".join(pairs)}
 
 
+# The balance of the address in the input, as contracts have it in a mapping at slot 0: where a token of
+# the dev chain has it, which has no balanceOf of its own. Whatever is called is balanceOf.
+BALANCE_CODE = "0x6004355f5260405f20545f5260205ff3"
+MULTICALL = "0x" + "ca11" * 10
+
+
+def balance_of(token, holder):
+    """The parameters of a call of an ERC-20 balance, without the block's."""
+    call = {"to": token, "input": f"0x70a08231{int(holder, 16):064x}"}
+    return call, {token: {"code": BALANCE_CODE}}
+
+
+def multicall(token, holders):
+    """The same for a contract that calls the token for each of these holders, and adds up."""
+    # For each word of the input: STATICCALL of the token with it, after four bytes of nothing.
+    static_call = f"6020604060245f73{token[2:]}5afa50"
+    code = f"0x5f5f5b8035600452{static_call}906040510190602001368110600257505f5260205ff3"
+    call = {"to": MULTICALL, "input": "0x" + "".join(f"{int(holder, 16):064x}" for holder in holders)}
+    return call, {token: {"code": BALANCE_CODE}, MULTICALL: {"code": code}}
+
+
 def single_calls(window):
     """Calls of a token from several senders, and one in twelve of many transfers."""
     senders = [t["from"] for t in window.some(window.transactions)]
