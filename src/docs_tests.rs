@@ -232,6 +232,10 @@ fn limits() {
             "| window | value | what and why |",
         ),
         (
+            include_str!("../actors/chain/src/call/limits.rs"),
+            "| calls | value | what and why |",
+        ),
+        (
             include_str!("../actors/tenants/src/bounds.rs"),
             "| tenants and keys | value | what and why |",
         ),

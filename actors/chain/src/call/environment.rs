@@ -12,16 +12,13 @@ use revm::{
 
 use super::{
     error::CallError,
+    limits::MEMORY_BYTES_MAX,
     request::{BlockOverrides, Call, CallRequest, GasPrice},
 };
 use crate::{
     block::Block,
     network::{Rules, ServedChain},
 };
-
-/// Bytes of memory of all contracts that a call has called. In 1,024 of them, 50 million gas pay
-/// for 140 MB, so that no call of the default limit meets this bound.
-const MEMORY_BYTES_MAX: u64 = 192 << 20;
 
 /// The block of a call, and the rules there.
 #[derive(Debug)]

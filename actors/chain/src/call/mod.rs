@@ -8,6 +8,7 @@
 //! | `reads` | what the runs of a call have read |
 //! | `environment` | block and transaction as the EVM sees them |
 //! | `run` | runs a call once, with a limit of gas |
+//! | `limits` | the bounds of calls that no option sets |
 //! | `estimate` | the least gas that suffices |
 //! | `access_list` | the accounts and slots that a call reads |
 //! | `simulation` | many calls, in blocks that do not exist |
@@ -24,6 +25,7 @@ mod access_list;
 mod environment;
 mod error;
 mod estimate;
+mod limits;
 mod reads;
 mod request;
 mod revert;

@@ -28,6 +28,7 @@ use crate::{
     call::{
         environment::{Environment, set_blob_gas_price},
         error::CallError,
+        limits::OUTPUT_BYTES_MAX,
         request::CallRequest,
         revert::revert_reason,
         run::GasMeter,
@@ -35,9 +36,6 @@ use crate::{
     log_search::Cancellation,
     network::ServedChain,
 };
-
-/// Bytes of what all calls of a simulation return and log.
-pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// What the calls of a block did.
 #[derive(Default)]

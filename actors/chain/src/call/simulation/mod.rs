@@ -45,14 +45,10 @@ pub use request::{BlockCalls, Simulation};
 
 use revm::{database::State as EvmState, database_interface::WrapDatabaseRef};
 
-use self::{
-    block::BlockRunner,
-    calls::{OUTPUT_BYTES_MAX, SharedRun},
-    parents::Parents,
-    plan::plan,
-};
+use self::{block::BlockRunner, calls::SharedRun, parents::Parents, plan::plan};
 use super::{
     error::CallError,
+    limits::OUTPUT_BYTES_MAX,
     reads::Reads,
     request::StateOverrides,
     run::GasMeter,
