@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     harness::{Connection, check, json as parse, request, scratch, wait_until},
-    upstreams::{Genesis, Geth, ListingGeth, Wallet, quantity},
+    upstreams::{Genesis, Geth, ListingGeth, WITHDRAWAL_RECIPIENT, Wallet, quantity},
 };
 
 /// An account without anything, which the genesis has nevertheless.
@@ -161,6 +161,35 @@ impl Scene {
         self.miner.mine(&mut self.held.pair.theirs, raw)
     }
 
+    /// Makes a block that has a withdrawal to [`WITHDRAWAL_RECIPIENT`] and no transaction; returns
+    /// its number and hash as a receipt has them.
+    fn withdraw(&mut self, index: u64) -> Value {
+        let theirs = &mut self.held.pair.theirs;
+        match &mut self.miner {
+            Miner::Tracing { .. } => {
+                let withdrawal = json!({
+                    "index": format!("{index:#x}"),
+                    "validatorIndex": "0x7",
+                    "address": WITHDRAWAL_RECIPIENT,
+                    "amount": "0x5",
+                });
+                theirs.result("dev_addWithdrawal", &json!([withdrawal]));
+            }
+            Miner::Listing(geth) => _ = geth.make_block(&[]),
+        }
+        let mut receipt = Value::Null;
+        wait_until("a block with the withdrawal", || {
+            let block = theirs.result("eth_getBlockByNumber", &json!(["latest", false]));
+            receipt = json!({"blockNumber": block["number"], "blockHash": block["hash"]});
+            let has_none = block["transactions"] == json!([]);
+            let paid = &block["withdrawals"][0];
+            let is_it = matches!(self.miner, Miner::Listing(_))
+                || paid["index"] == json!(format!("{index:#x}"));
+            has_none && is_it && paid["address"] == json!(WITHDRAWAL_RECIPIENT)
+        });
+        receipt
+    }
+
     /// The address of the next contract that the wallet makes.
     fn next_contract(&self) -> Address {
         self.rich.address.create(self.nonce.get())
@@ -174,8 +203,9 @@ impl Scene {
         contract
     }
 
-    /// Compares what the block of this receipt changed, and these accounts and slots.
-    fn check_block(&mut self, case: &str, receipt: &Value, more: &[(Address, &[u64])]) {
+    /// Compares what the block of this receipt changed, and these accounts and slots; returns what
+    /// it changed.
+    fn check_block(&mut self, case: &str, receipt: &Value, more: &[(Address, &[u64])]) -> Keys {
         let hash = receipt["blockHash"].as_str().unwrap().to_owned();
         let number = quantity(&receipt["blockNumber"]);
         let block = self
@@ -198,6 +228,7 @@ impl Scene {
             .iter()
             .map(|(address, slots)| (format!("{address:#x}"), slots.iter().map(slot).collect()));
         self.held.compare(&more.collect());
+        keys
     }
 }
 
@@ -320,6 +351,15 @@ fn check_unusual_changes(mut scene: Scene, source: &str) {
         let receipt = scene.send_raw(&raw);
         check("type", &receipt["type"], &json!("0x4"));
         scene.check_block(case, &receipt, &[(authority.address, &[2, 3])]);
+    }
+
+    // Withdrawals (EIP-4895): in the chain of a tracing geth to an account that is not there, then
+    // to one that is.
+    for index in [1, 2] {
+        let receipt = scene.withdraw(index);
+        let keys = scene.check_block("a withdrawal", &receipt, &[(WITHDRAWAL_RECIPIENT, &[])]);
+        let recipient = format!("{WITHDRAWAL_RECIPIENT:#x}");
+        assert!(keys.contains_key(&recipient), "{keys:?}");
     }
 
     // Requests for withdrawals and consolidations (EIP-7002, EIP-7251), whose queues change again

@@ -53,7 +53,7 @@ impl Geth {
     /// Serves a chain in geth's dev mode, with a block every `period_seconds`.
     pub(crate) fn dev(folder: &Path, period_seconds: u64) -> Self {
         let period = period_seconds.to_string();
-        Self::listen(folder, &["--dev", "--dev.period", &period])
+        Self::listen(folder, &["--dev", "--dev.period", &period], "dev,")
     }
 
     /// The same as [`Self::dev`] over this genesis, in which the account of geth's dev mode has to
@@ -65,16 +65,17 @@ impl Geth {
 
     /// Serves the chain that a stopped geth left in `folder`.
     pub(crate) fn serve(folder: &Path) -> Self {
-        Self::listen(folder, &["--syncmode", "full"])
+        Self::listen(folder, &["--syncmode", "full"], "")
     }
 
-    fn listen(folder: &Path, arguments: &[&str]) -> Self {
+    fn listen(folder: &Path, arguments: &[&str], more_apis: &str) -> Self {
+        let apis = format!("{more_apis}eth,net,web3,debug,testing");
         let process = Process::start(
             geth(folder, arguments)
                 .args(["--port", "0", "--nodiscover", "--maxpeers", "0"])
                 .args(["--nat", "none", "--ipcdisable"])
                 .args(["--http", "--http.port", "0"])
-                .args(["--http.api", "eth,net,web3,debug,testing"])
+                .args(["--http.api", &apis])
                 // The same port as HTTP: both are given 0.
                 .args(["--ws", "--ws.port", "0", "--ws.api", "eth,net,web3,debug"])
                 .args(["--authrpc.port", "0", "--rpc.batch-request-limit", "0"])

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde_json::{Value, json};
 
 use super::{Genesis, Geth, proxy::Proxy, quantity};
@@ -13,6 +13,9 @@ use crate::harness::{Connection, check};
 
 /// Seconds from one block to the next; a merge gets half of it.
 const BLOCK_TIME: u64 = 12;
+
+/// Who gets a withdrawal in each block.
+pub(crate) const WITHDRAWAL_RECIPIENT: Address = Address::with_last_byte(0xaa);
 
 /// A geth, the proxy before it, and what the next block needs.
 pub(crate) struct ListingGeth {
@@ -56,7 +59,7 @@ impl ListingGeth {
             "withdrawals": [{
                 "index": format!("{number:#x}"),
                 "validatorIndex": "0x7",
-                "address": "0x00000000000000000000000000000000000000aa",
+                "address": WITHDRAWAL_RECIPIENT,
                 "amount": format!("{number:#x}"),
             }],
             "parentBeaconBlockRoot": B256::from(U256::from(self.time)),

@@ -41,7 +41,7 @@ pub(crate) use self::{
     engine::{Engine, Forkchoice},
     genesis::Genesis,
     geth::Geth,
-    listing_geth::ListingGeth,
+    listing_geth::{ListingGeth, WITHDRAWAL_RECIPIENT},
     lying_node::{Claims, INVENTED_ACCOUNT, INVENTED_TOKEN, InventedBlock, LyingNode},
     payload::Payload,
     tls::TlsFront,
