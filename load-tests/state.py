@@ -16,6 +16,10 @@ from tables import table
 from upstream import Chain
 from wrk import drive
 
+# The bound of the run that shows what memory the state takes, and by how much it may be exceeded.
+BOUND, OVER = 128 << 20, 1 / 8
+
+
 class Zipf:
     """Picks items; the n-th with a probability in proportion to 1/n."""
 
@@ -118,11 +122,13 @@ class Counted:
         return hit / (hit + miss) if hit + miss else float("nan")
 
 
-def run(options, chain, follow):
-    """One run with this value of --state-follow; returns a row of figures."""
-    options.nearhead = [*options.nearhead_words, "--state-follow", follow, "--metrics-max-age", "0"]
+def run(options, chain, follow, more=()):
+    """One run with this value of --state-follow; returns a row of figures, the CPU seconds of each
+    block, and what memory it took."""
+    options.nearhead = [*options.nearhead_words, "--state-follow", follow, "--metrics-max-age", "0", *more]
     with followed(options, chain) as (upstream, server):
         heads = Heads(server)
+        resident = [server.resident_kib() << 10]
         reader = Reader(server, heads.session)
         # Nothing is merged until somebody reads state.
         head = int(server.call("eth_blockNumber", []), 16)
@@ -147,6 +153,7 @@ def run(options, chain, follow):
             counted.add("head" if at_head else "window", metrics(server, "nearhead_state_"))
             reader.read_drawn(options.state_reads, head)
             counted.add("drawn", metrics(server, "nearhead_state_"))
+            resident.append(server.resident_kib() << 10)
             reads += 2 * options.state_reads
         blocks = options.state_blocks
         fetches = sum(counted.of(what, "fetches_total") for what in ("head", "window", "drawn"))
@@ -162,9 +169,14 @@ def run(options, chain, follow):
             end: int(counted.of("merge", "merges_total", f'"{end}"'))
             for end in ("whole", "part", "late", "failed")
         }
-        if follow == options.state_follow[0]:
+        if follow == options.state_follow[0] and not more:
             cost_of_hits(options, server, upstream, reader)
-        return (
+        memory = {
+            "held": total(counted.last, "held", "bytes"),
+            "growth": max(resident) - resident[0],
+            "evicted": sum(counted.of(what, "evicted_total") for what in ("merge", "head", "window", "drawn")),
+        }
+        row = (
             follow,
             f"{counted.hits('head'):.2%}",
             f"{counted.hits('window'):.2%}",
@@ -178,8 +190,9 @@ def run(options, chain, follow):
             f"{below(0.5) * 1e3:.0f}",
             f"{below(0.99) * 1e3:.0f}",
             ", ".join(f"{count} {end}" for end, count in ends.items() if count),
-            f"{total(counted.last, 'held', 'bytes') / 1e6:.0f}",
+            f"{memory['held'] / 1e6:.0f}",
         )
+        return row, costs, memory
 
 
 def cost_of_hits(options, server, upstream, reader):
@@ -212,7 +225,8 @@ def cost_of_hits(options, server, upstream, reader):
 def state(options):
     chain = Chain("mainnet", options.chain_blocks)
     options.nearhead_words = list(options.nearhead)
-    rows = [run(options, chain, follow) for follow in options.state_follow]
+    runs = {follow: run(options, chain, follow) for follow in options.state_follow}
+    rows = [row for row, _, _ in runs.values()]
     print(
         f"\n{options.state_blocks} blocks; after each, {options.state_reads} reads of keys read before and as many drawn keys, "
         "the n-th as often as 1/n; 60% balances, 30% slots, 10% proofs; of the drawn ones 80% at the head"
@@ -221,7 +235,7 @@ def state(options):
         (
             "--state-follow",
             "known keys at the head from memory (goal >= 99.9%)",
-            "at a block since then (>= 99%)",
+            "at any block of the window since they were read (>= 99%)",
             "drawn keys",
             "fetches per 1,000 reads (<= 200)",
             "keys read for the first time",
@@ -235,4 +249,43 @@ def state(options):
             "MB held",
         ),
         rows,
+    )
+    added_by_merges({follow: costs for follow, (_, costs, _) in runs.items()})
+    bounded(options, chain)
+
+
+def added_by_merges(costs):
+    """Prints the CPU of a block with its merge less that of one without, if that was measured."""
+    if "off" not in costs:
+        return
+    middle = lambda follow: statistics.median(costs[follow]) * 1e3
+    late = lambda follow: percentile(costs[follow], 0.99) * 1e3
+    print("\nCPU ms that a merge adds to a block: the difference to `off`")
+    table(
+        ("--state-follow", "median (goal <= 25)", "p99 (<= 60)"),
+        [
+            (follow, f"{middle(follow) - middle('off'):.1f}", f"{late(follow) - late('off'):.1f}")
+            for follow in costs
+            if follow != "off"
+        ],
+    )
+
+
+def bounded(options, chain):
+    """Prints what memory the state takes with a small bound."""
+    follow = next((one for one in options.state_follow if one != "off"), "off")
+    _, _, memory = run(options, chain, follow, ("--state-bytes", str(BOUND)))
+    most = BOUND * (1 + OVER)
+    print(f"\nmemory of the state with --state-bytes {BOUND}, --state-follow {follow}; goal: at most 1/8 more")
+    table(
+        ("MB held", "MB that the process grew", "of the bound (goal <= 1.125)", "evicted nodes and codes", "goal"),
+        [
+            (
+                f"{memory['held'] / 1e6:.0f}",
+                f"{memory['growth'] / 1e6:.0f}",
+                f"{memory['growth'] / BOUND:.2f}",
+                f"{memory['evicted']:,.0f}",
+                "reached" if memory["growth"] <= most and memory["held"] <= most else "MISSED",
+            )
+        ],
     )
