@@ -1,5 +1,10 @@
 //! A real geth over the same chain: every answer about every block, transaction, receipt, uncle,
 //! account, slot and log filter is the same JSON, except for the differences in one table.
+//!
+//! geth cannot follow the source `dev`. What that serves is compared through its export, which both
+//! import: `nearhead export` and the source run the same producer with the same configuration, and
+//! one test here compares the two. Both hold a window of executed blocks and their whole states;
+//! the rest of the program does not know which source it has. `reorg_sim` covers reorgs.
 
 mod calls;
 mod contents;
@@ -10,7 +15,7 @@ use std::{ops::RangeInclusive, path::Path};
 
 use alloy_primitives::{B256, KECCAK256_EMPTY};
 use alloy_trie::EMPTY_ROOT_HASH;
-use nearhead_chain::campaign;
+use nearhead_chain::{campaign, dev::STORE_CONTRACT};
 use serde_json::{Value, json};
 
 use crate::{
@@ -582,6 +587,34 @@ fn every_answer_about_the_execution_apis_chain_is_geths() {
 fn every_answer_about_a_dev_chain_is_geths() {
     let (genesis, chain) = window::exported_chain();
     compare(DEV, genesis, chain, window::BLOCKS);
+}
+
+/// What the source dev makes is what an export of it writes, so that the comparison above is one of
+/// both sources.
+#[test]
+fn the_dev_source_serves_the_chain_of_its_export() {
+    let (genesis, chain) = window::exported_chain();
+    let files = Server::files(genesis, chain, &[]);
+    let dev = Server::start(&["--source", "dev", "--seed", "7", "--block-time", "0"]);
+    let mut pair = Pair {
+        ours: dev.connect(),
+        theirs: files.connect(),
+    };
+    // The first 128 blocks, as far as the window of all 200 reaches.
+    for at in (window::BLOCKS - 127..128).map(quantity) {
+        let state = json!([STORE_CONTRACT, ["0x0", "0x1"], at]);
+        let call = json!([{"to": STORE_CONTRACT, "input": B256::ZERO}, at]);
+        for (method, params) in [
+            ("eth_getBlockByNumber", &json!([at, true])),
+            ("eth_getBlockReceipts", &json!([at])),
+            ("eth_getProof", &state),
+            ("eth_estimateGas", &call),
+        ] {
+            let [ours, theirs] = pair.call(method, params);
+            assert!(!ours["result"].is_null(), "{method} {params}: {ours}");
+            check(&format!("{method} {params}"), &ours, &theirs);
+        }
+    }
 }
 
 /// The bound of eth_getLogs, which the other chains do not reach: block 64 has 155,000 logs.
