@@ -28,6 +28,8 @@ pub(super) struct Descended<L> {
     pub(super) unmerged: Vec<L>,
     /// Changed subtrees without an update.
     pub(super) unreported: usize,
+    /// The new nodes that could not be computed.
+    pub(super) uncomputed: Vec<B256>,
 }
 
 /// Where the new nodes are known, goes on to their children. Where one is only named, computes it
@@ -45,6 +47,7 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
                 leaves: Vec::new(),
                 unmerged: Vec::new(),
                 unreported: 0,
+                uncomputed: Vec::new(),
             },
         }
     }
@@ -157,6 +160,9 @@ impl<'d, 'u, L: LeafUpdate + Copy> Descent<'d, 'u, L> {
         });
         if is_named {
             return Ok(());
+        }
+        if is_held {
+            self.found.uncomputed.extend(named.as_hash());
         }
         if updates.is_empty() {
             // Nothing is lost if the old subtree is not held either.

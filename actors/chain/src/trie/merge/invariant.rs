@@ -1,4 +1,4 @@
-//! The invariant of a complete merge, checked by a walk through both states.
+//! The invariant of a merge, checked by a walk through both states.
 
 use alloy_primitives::{B256, map::B256Set};
 
@@ -26,10 +26,17 @@ impl Invariant {
         }
     }
 
-    /// Asserts that what was held of `before` is held of `after`, and all that is new.
-    pub(super) fn check(&self, before: &State, after: &State) -> Result<(), TrieError> {
+    /// Asserts that what was held of `before` is held of `after`, and all that is new, except for
+    /// what is below the nodes that the merge could not compute.
+    pub(super) fn check(
+        &self,
+        before: &State,
+        after: &State,
+        uncomputed: &B256Set,
+    ) -> Result<(), TrieError> {
         let mut walk = Walk {
             held: &self.held,
+            uncomputed,
             updater: TrieUpdater::new(after.store()),
             lost_at: None,
         };
@@ -47,6 +54,7 @@ impl Invariant {
 
 struct Walk<'w> {
     held: &'w B256Set,
+    uncomputed: &'w B256Set,
     updater: TrieUpdater<'w>,
     /// The depth of a node that is not held after the merge, and should be.
     lost_at: Option<usize>,
@@ -77,11 +85,16 @@ impl Walk<'_> {
         if is_same || hash.is_some_and(|hash| !self.held.contains(&hash)) {
             return Ok(());
         }
+        let named = after.hash();
         let before = self.updater.open(before, depth)?;
         let after = self.updater.open(after, depth)?;
         match (before, after) {
             (None, _) => {}
-            (Some(_), None) => self.lost_at = Some(depth),
+            (Some(_), None) => {
+                if named.is_none_or(|named| !self.uncomputed.contains(&named)) {
+                    self.lost_at = Some(depth);
+                }
+            }
             (Some(before), Some(after)) if depth == KEY_NIBBLES => {
                 let before = before.into_value();
                 values.extend(after.into_value().map(|after| (before, after)));
