@@ -3,6 +3,7 @@ use alloy_eips::{
     eip4788::BEACON_ROOTS_ADDRESS,
     eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+    eip8282::{BUILDER_DEPOSIT_CONTRACT_ADDRESS, BUILDER_EXIT_CONTRACT_ADDRESS},
 };
 use alloy_primitives::{Address, B256, U256};
 use serde::Deserialize;
@@ -14,7 +15,8 @@ use crate::{
 
 /// Blocks whose beacon roots EIP-4788 keeps: the length of its ring.
 const BEACON_ROOTS: u64 = 8_191;
-/// The slots in which a queue of requests counts (EIP-7002, EIP-7251): excess, count, head, tail.
+/// The slots in which a queue of requests counts (EIP-7002, EIP-7251, EIP-8282): excess, count,
+/// head, tail.
 const QUEUE_SLOTS: u64 = 4;
 /// Wei of a unit of withdrawals (EIP-4895).
 const GWEI: u64 = 1_000_000_000;
@@ -55,7 +57,14 @@ pub fn add_operations(changes: &mut StateChanges, block: &Block, before: &State)
             WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
             CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
         ];
-        for queue in queues {
+        // From Amsterdam on.
+        let queues_of_builders = [
+            BUILDER_DEPOSIT_CONTRACT_ADDRESS,
+            BUILDER_EXIT_CONTRACT_ADDRESS,
+        ];
+        let has_builders = header.block_access_list_hash.is_some();
+        let queues_of_builders = queues_of_builders.into_iter().filter(|_| has_builders);
+        for queue in queues.into_iter().chain(queues_of_builders) {
             let was_written = changes.accounts.contains_key(&queue);
             if was_written || !is_idle(before, queue) {
                 add_queue(changes, queue);

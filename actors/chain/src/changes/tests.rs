@@ -1,10 +1,14 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use alloy_eips::{eip7002, eip7251, eip8282};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
-use super::{TraceError, traced};
-use crate::trie::{AccountChange, StateChanges};
+use super::{TraceError, add_operations, traced};
+use crate::{
+    test_block::TestBlock,
+    trie::{AccountChange, NodeStore, State, StateChanges},
+};
 
 const ONE: Address = Address::repeat_byte(1);
 const TWO: Address = Address::repeat_byte(2);
@@ -141,4 +145,32 @@ fn other_answers_are_refused() {
         refused.to_string(),
         "expected the traces of 2 transactions, found 1"
     );
+}
+
+/// Of a queue that is not held, it is only known that a block may have changed it.
+#[test]
+fn the_queues_of_builders_count_from_amsterdam_on() {
+    let before = State::hold(&NodeStore::new(), word(9));
+    let queues = [
+        eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+        eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+        eip8282::BUILDER_DEPOSIT_CONTRACT_ADDRESS,
+        eip8282::BUILDER_EXIT_CONTRACT_ADDRESS,
+    ];
+    for (has_requests, has_list, expected) in [
+        (false, false, [false; 4]),
+        (true, false, [true, true, false, false]),
+        (true, true, [true; 4]),
+    ] {
+        let mut block = (*TestBlock::default().genesis()).clone();
+        block.header.requests_hash = has_requests.then_some(B256::ZERO);
+        block.header.block_access_list_hash = has_list.then_some(B256::ZERO);
+        let mut changes = StateChanges::default();
+        add_operations(&mut changes, &block, &before);
+        let is_asked_for = queues.map(|queue| {
+            let change = changes.accounts.get(&queue);
+            change.is_some_and(|change| change.is_unknown && change.storage.len() == 4)
+        });
+        assert_eq!(is_asked_for, expected);
+    }
 }
