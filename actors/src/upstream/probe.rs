@@ -101,7 +101,7 @@ async fn facts(client: &UpstreamClient) -> Result<NodeFacts, CallError> {
         window: said(window),
         receipts: said(receipts),
         proofs: said(proof.map(drop)),
-        traces: said(client.trace(head.hash).await.map(drop)),
+        traces: said(client.trace(head.hash, usize::MAX).await.map(drop)),
     })
 }
 

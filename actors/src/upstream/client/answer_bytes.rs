@@ -56,6 +56,12 @@ pub(super) const fn proof(slots: usize) -> usize {
     }
 }
 
+/// Longest answers to proofs of accounts with these numbers of slots, in one request or one by one.
+pub(crate) fn proofs(slots: impl Iterator<Item = usize>) -> usize {
+    let sum = slots.fold(0, |sum: usize, slots| sum.saturating_add(proof(slots)));
+    sum.min(BATCH)
+}
+
 /// Longest block, or list of a block's receipts, on a chain whose head has this gas limit; `None`
 /// if no head is known.
 ///

@@ -46,6 +46,7 @@ pub(super) struct HttpTransport {
     tls: ClientConfig,
     endpoint: Endpoint,
     answer_bytes_max: usize,
+    batch_bytes_max: usize,
     large: Arc<LargeAnswers>,
 }
 
@@ -81,8 +82,17 @@ impl HttpTransport {
             tls,
             endpoint,
             answer_bytes_max,
+            batch_bytes_max: answer_bytes::BATCH,
             large,
         })
+    }
+
+    /// The same pool, for batches whose answers have at most this many bytes.
+    pub(super) fn with_batch_bytes_max(&self, bytes_max: usize) -> Self {
+        Self {
+            batch_bytes_max: bytes_max.min(answer_bytes::BATCH),
+            ..self.clone()
+        }
     }
 
     /// The number of the pool in use.
@@ -118,7 +128,8 @@ impl HttpTransport {
             let body = self.read(response, limit).await?;
             let answer = serde_json::from_slice(&body.bytes)
                 .map_err(|error| CallError::malformed(&error))?;
-            if let Some(request) = packet.requests().first() {
+            // Nobody waits for the permit of a batch, whose ids are its own.
+            if let RequestPacket::Single(request) = &packet {
                 self.large.give(request.id(), body.permit);
             }
             return Ok(answer);
@@ -162,7 +173,7 @@ impl HttpTransport {
     /// The most bytes to read of the answer.
     fn bytes_max(&self, packet: &RequestPacket) -> usize {
         if matches!(packet, RequestPacket::Batch(_)) {
-            return answer_bytes::BATCH.min(self.answer_bytes_max);
+            return self.batch_bytes_max.min(self.answer_bytes_max);
         }
         let bounds = packet.requests().iter();
         let bounds = bounds.filter_map(|request| request.meta().extensions().get::<BytesMax>());

@@ -104,14 +104,22 @@ impl Transport {
     }
 
     /// Makes several calls of one method in one request, or fails if they are not answered within
-    /// `timeout`. Over WebSocket, each is a message. Each has its own answer.
+    /// `timeout`. Over HTTP, at most `bytes_max` bytes of the answers are read. Over WebSocket,
+    /// each call is a message. Each has its own answer.
     pub(super) async fn batch<P: RpcSend>(
         &self,
         timeout: Duration,
+        bytes_max: usize,
         method: &'static str,
         params: &[P],
     ) -> Result<Vec<Result<Box<RawValue>, CallError>>, CallError> {
+        let bounded = match self {
+            Self::Http { transport, .. } => Some(transport.with_batch_bytes_max(bytes_max)),
+            Self::WebSocket { .. } => None,
+        };
         let calls = async |Connection { client, .. }| {
+            // The calls of a batch cannot have a bound of their own in alloy's client.
+            let client = bounded.map_or(client, |transport| RpcClient::new(transport, false));
             let mut batch = client.new_batch();
             let mut answers = Vec::with_capacity(params.len());
             for params in params {

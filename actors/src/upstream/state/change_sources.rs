@@ -71,10 +71,15 @@ impl Shared {
         let Some(list) = ListRef::of(step.block).filter(|_| self.gives_lists(id)) else {
             return Ok(None);
         };
+        let bytes_max = allowance.bytes_left();
+        if bytes_max == 0 {
+            return Ok(None);
+        }
         let client = allowance.before_proofs(&self.upstreams[id].client);
         self.merges.count_request();
         // One merge is under way at a time: it waits for no turn.
-        let error = match self.ask_access_list(&client, list, ()).await {
+        let asked = self.ask_access_list(&client, list, bytes_max, ());
+        let error = match asked.await {
             Ok((list, bytes)) => {
                 allowance.take_bytes(self, bytes);
                 return Ok(Some(list.changes()));
@@ -111,13 +116,15 @@ impl Shared {
         step: Step<'_>,
         allowance: &mut Allowance,
     ) -> Result<Option<StateChanges>, StateFetchError> {
-        if client.lacks(OptionalMethod::Trace) {
+        let bytes_max = allowance.bytes_left();
+        if bytes_max == 0 || client.lacks(OptionalMethod::Trace) {
             return Ok(None);
         }
         self.merges.count_request();
-        let json = match allowance.before_proofs(client).trace(step.block.hash).await {
+        let asked = allowance.before_proofs(client);
+        let json = match asked.trace(step.block.hash, bytes_max).await {
             Ok(json) => json,
-            Err(error) => return without(client, OptionalMethod::Trace, error),
+            Err(error) => return without(client, OptionalMethod::Trace, allowance, error),
         };
         allowance.take_bytes(self, json.get().len());
         let (parent, block) = (Arc::clone(step.parent), Arc::clone(step.block));
@@ -151,15 +158,18 @@ impl Shared {
         step: Step<'_>,
         allowance: &mut Allowance,
     ) -> Result<bool, StateFetchError> {
-        if client.lacks(OptionalMethod::Witness) {
+        let bytes_max = allowance.bytes_left();
+        if bytes_max == 0 || client.lacks(OptionalMethod::Witness) {
             return Ok(false);
         }
         self.merges.count_request();
-        let json = match allowance.client(client).witness(step.block.number()).await {
+        let asked = allowance.before_proofs(client);
+        let json = match asked.witness(step.block.number(), bytes_max).await {
             Ok(Some(json)) => json,
             Ok(None) => return Ok(false),
             Err(error) => {
-                return Ok(without::<()>(client, OptionalMethod::Witness, error)?.is_some());
+                let method = OptionalMethod::Witness;
+                return Ok(without::<()>(client, method, allowance, error)?.is_some());
             }
         };
         allowance.take_bytes(self, json.get().len());
@@ -180,24 +190,25 @@ impl Shared {
     }
 }
 
-/// What becomes of a merge if a method that it can do without fails: a node that is busy, limits
-/// our calls or is gone is not asked further, any other one is asked for proofs.
+/// What becomes of a merge if a method that it can do without fails: a node that is busy or limits
+/// our calls is not asked further, any other one is asked for proofs.
 fn without<T>(
     client: &UpstreamClient,
     method: OptionalMethod,
+    allowance: &mut Allowance,
     error: CallError,
 ) -> Result<Option<T>, StateFetchError> {
-    match error {
-        CallError::Busy | CallError::RateLimited { .. } | CallError::Connection(_) => {
-            Err(error.into())
-        }
-        error => {
-            tracing::debug!(node = %client.endpoint(), ?method, %error, "not given");
-            // It may have the next block. Other errors are not provoked again at every block.
-            if error != CallError::NotFound {
-                client.record_missing(method);
-            }
-            Ok(None)
-        }
+    if let CallError::Busy | CallError::RateLimited { .. } = error {
+        return Err(error.into());
     }
+    tracing::debug!(node = %client.endpoint(), ?method, %error, "not given");
+    match error {
+        // It may have the next block.
+        CallError::NotFound => {}
+        // The node may be gone: whether it is shows when it is asked for proofs.
+        CallError::Connection(_) => allowance.lost.push(method),
+        // Other errors are not provoked again at every block.
+        _ => client.record_missing(method),
+    }
+    Ok(None)
 }

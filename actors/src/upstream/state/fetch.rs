@@ -184,7 +184,7 @@ impl Shared {
     ) -> Result<(), StateFetchError> {
         let client = self.having(id, OptionalMethod::AccessList)?;
         let turn = self.access_lists.turn().await.ok_or(CallError::Busy)?;
-        let asked = self.ask_access_list(client, list, turn).await;
+        let asked = self.ask_access_list(client, list, usize::MAX, turn).await;
         self.counts.count_call(match &asked {
             Ok(_) => CallEnd::Verified,
             Err(StateFetchError::Refuted(_)) => CallEnd::Refuted,
@@ -193,8 +193,8 @@ impl Shared {
         asked.map(|_| ())
     }
 
-    /// Asks a node for an access list, verifies it and holds it. Returns the bytes of the node's
-    /// answer too.
+    /// Asks a node for an access list of at most `bytes_max` bytes, verifies it and holds it.
+    /// Returns the bytes of the node's answer too.
     ///
     /// A node whose answer has another form, or whose list is false, is known to be of no use for
     /// lists afterwards. `turn` is kept until the list is verified, even if nobody waits any more.
@@ -202,9 +202,10 @@ impl Shared {
         &self,
         client: &UpstreamClient,
         list: ListRef,
+        bytes_max: usize,
         turn: impl Send + 'static,
     ) -> Result<(AccessList, usize), StateFetchError> {
-        let bytes_max = answer_bytes::access_list(list.gas_limit);
+        let bytes_max = bytes_max.min(answer_bytes::access_list(list.gas_limit));
         let answer = client.access_list(list.block, bytes_max).await?;
         let bytes = answer.get().len();
         let verify = move || {

@@ -1,7 +1,14 @@
 //! One merge: the changes of a block from one node after another, then what cannot be computed,
 //! proven in batches.
 
-use std::{collections::VecDeque, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
 
 use futures_util::future::try_join_all;
 use nearhead_chain::{
@@ -19,7 +26,7 @@ use super::{
 use crate::{
     saved::WantedState,
     upstream::{
-        client::{CallError, OptionalMethod, UpstreamClient},
+        client::{CallError, OptionalMethod, UpstreamClient, answer_bytes},
         health::UpstreamId,
         standing::Order,
     },
@@ -52,6 +59,8 @@ pub(super) struct Allowance {
     bytes: usize,
     /// When its time is over.
     until: Instant,
+    /// Methods that the node was asked for when its connection ended.
+    pub(super) lost: Vec<OptionalMethod>,
 }
 
 impl Allowance {
@@ -63,6 +72,15 @@ impl Allowance {
     /// The same for a call before the proofs: it gets half of the time that is left.
     pub(super) fn before_proofs(&self, client: &UpstreamClient) -> UpstreamClient {
         client.within(self.until.saturating_duration_since(Instant::now()) / 2)
+    }
+
+    /// Bytes that the next answer may have.
+    pub(super) const fn bytes_left(&self) -> usize {
+        self.bytes
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
     }
 
     /// Counts an answer of so many bytes.
@@ -90,15 +108,25 @@ impl Shared {
             items: ITEMS_MAX,
             bytes: BYTES_MAX,
             until,
+            lost: Vec::new(),
         };
         let mut order = VecDeque::from(self.merge_order(follow, step.block));
-        while let Some(id) = order.pop_front() {
+        // A node that is asked without any time would be late, through no fault of its own.
+        while !allowance.is_over()
+            && let Some(id) = order.pop_front()
+        {
             let merged = async {
                 let changes = self.changes(id, follow, step, &mut allowance, from).await?;
                 self.merge_changes(id, &block, before, changes, &mut allowance)
                     .await
             };
-            match merged.await {
+            let merged = merged.await;
+            let is_gone = matches!(merged, Err(StateFetchError::Call(CallError::Connection(_))));
+            // It is there: the answer to this method has ended its connection, and would again.
+            for method in allowance.lost.drain(..).filter(|_| !is_gone) {
+                self.upstreams[id].client.record_missing(method);
+            }
+            match merged {
                 Ok(end) => return end,
                 // A node that limits merges still has to give what reads lack.
                 Err(StateFetchError::Call(CallError::RateLimited { .. } | CallError::Busy)) => {
@@ -113,7 +141,10 @@ impl Shared {
                 }
             }
         }
-        MergeEnd::Failed
+        match allowance.is_over() {
+            true => MergeEnd::Late,
+            false => MergeEnd::Failed,
+        }
     }
 
     /// The nodes to ask, those with the best source of changes first, and those with a fault last;
@@ -233,18 +264,28 @@ impl Shared {
         allowance.items -= items;
         let mut proven = 0;
         let mut batches = batches.into_iter().peekable();
-        while batches.peek().is_some() && allowance.bytes > 0 {
+        while batches.peek().is_some() {
             let now: Vec<_> = batches.by_ref().take(BATCHES_AT_ONCE).collect();
-            proven += now.iter().map(|batch| keys_of(batch)).sum::<usize>();
+            let share = allowance.bytes / now.len();
+            if share == 0 {
+                break;
+            }
+            let taken = AtomicUsize::new(0);
             let now = now.into_iter();
-            let answers = try_join_all(now.map(|batch| self.prove_batch(&client, block, batch)));
-            let bytes: usize = answers.await?.into_iter().sum();
-            allowance.bytes = allowance.bytes.saturating_sub(bytes);
+            let asked = now.map(|batch| self.prove_batch(&client, block, batch, share, &taken));
+            let asked = try_join_all(asked).await;
+            allowance.bytes = allowance.bytes.saturating_sub(taken.into_inner());
+            let found = asked?;
+            proven += found.iter().flatten().sum::<usize>();
+            if found.contains(&None) {
+                allowance.bytes = 0;
+            }
         }
         Ok(proven)
     }
 
-    /// Asks for a batch of proofs, and stores them. Returns the bytes of the answer.
+    /// Asks for a batch of proofs of at most `share` bytes, and stores them. Returns the number of
+    /// keys; `None` if they have more bytes than that, and may.
     ///
     /// It asks twice if a check fails: a node that executes the next block at that moment may
     /// prove the state of that one (anvil 1.7.1 does).
@@ -253,36 +294,58 @@ impl Shared {
         client: &UpstreamClient,
         block: &BlockRef,
         batch: Vec<WantedProof>,
-    ) -> Result<usize, StateFetchError> {
+        share: usize,
+        taken: &AtomicUsize,
+    ) -> Result<Option<usize>, StateFetchError> {
         let batch = Arc::from(batch);
-        match self.prove_once(client, block, &batch).await {
-            Err(StateFetchError::Refuted(_)) => self.prove_once(client, block, &batch).await,
-            proven => proven,
+        let mut bytes_max = share;
+        let (mut bytes, mut asked) = self.prove_once(client, block, &batch, share).await;
+        if matches!(asked, Err(StateFetchError::Refuted(_))) && bytes < share {
+            bytes_max = share - bytes;
+            let (more, again) = self.prove_once(client, block, &batch, bytes_max).await;
+            bytes += more;
+            asked = again;
+        }
+        taken.fetch_add(bytes, Ordering::Relaxed);
+        let longest = answer_bytes::proofs(batch.iter().map(|(_, slots)| slots.len()));
+        match asked {
+            // What is left has refused it, and not the bound of honest proofs.
+            Err(StateFetchError::Call(CallError::TooLarge { limit }))
+                if limit == bytes_max && limit < longest =>
+            {
+                Ok(None)
+            }
+            asked => asked.map(|()| Some(keys_of(&batch))),
         }
     }
 
+    /// Asks once, for at most `bytes_max` bytes; returns how many came.
     async fn prove_once(
         &self,
         client: &UpstreamClient,
         block: &BlockRef,
         batch: &Arc<[WantedProof]>,
-    ) -> Result<usize, StateFetchError> {
+        bytes_max: usize,
+    ) -> (usize, Result<(), StateFetchError>) {
         self.merges.count_request();
-        let answers = client.proofs(batch, block.hash).await?;
-        let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let bytes = answers.iter().map(|json| json.get().len()).sum();
+        let answers = match client.proofs(batch, block.hash, bytes_max).await {
+            Ok(answers) => answers,
+            Err(error) => return (0, Err(error.into())),
+        };
+        let bytes = answers.iter().flatten().map(|json| json.get().len()).sum();
         self.merges.count_bytes(bytes);
         let (state, batch) = (Arc::clone(&block.state), Arc::clone(batch));
         let verify = move || {
+            let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
             for (json, (address, slots)) in answers.iter().zip(&*batch) {
                 let json = json.get().as_bytes();
                 let proof = verify_proof(json, &state, address, slots)?;
                 state.store().insert_unread(&proof);
             }
-            Ok::<_, UpstreamFault>(())
+            Ok::<_, StateFetchError>(())
         };
-        self.on_verifier_thread(verify).await??;
-        Ok(bytes)
+        let verified = self.on_verifier_thread(verify).await;
+        (bytes, verified.unwrap_or_else(|error| Err(error.into())))
     }
 }
 

@@ -297,7 +297,7 @@ impl Shared {
             self.having(id, OptionalMethod::Code)?;
         }
         let (proofs, codes) = tokio::join!(
-            client.proofs(&batch, block.hash),
+            client.proofs(&batch, block.hash, usize::MAX),
             client.codes(&with_code, block.hash)
         );
         let proofs = proofs.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;

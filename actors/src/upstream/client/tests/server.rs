@@ -1,7 +1,8 @@
-//! A scripted upstream over HTTP: answers are prepared, or made from each request.
+//! A scripted upstream: answers are prepared, or made from each request.
 
 use std::{collections::VecDeque, sync::Arc};
 
+use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -10,6 +11,7 @@ use tokio::{
     sync::{Barrier, Notify},
     task,
 };
+use tokio_tungstenite::{accept_async, tungstenite::Message};
 
 /// How often the server yields before an answer, so that concurrent requests arrive meanwhile.
 const YIELDS: usize = 100;
@@ -121,12 +123,57 @@ impl Script {
         (url, script)
     }
 
+    /// Serves the script over WebSocket until the test ends, and returns its URL. Answers are made
+    /// by the responder.
+    pub(in crate::upstream) async fn serve_ws(self) -> (String, Arc<Self>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let script = Arc::new(self);
+        let shared = Arc::clone(&script);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let script = Arc::clone(&shared);
+                tokio::spawn(async move { script.web_socket(stream).await });
+            }
+        });
+        (url, script)
+    }
+
+    /// Answers one call after another; `None` if the client has gone.
+    async fn web_socket(&self, stream: TcpStream) -> Option<()> {
+        let mut socket = accept_async(stream).await.ok()?;
+        while let Some(Ok(message)) = socket.next().await {
+            let Message::Text(text) = message else {
+                continue;
+            };
+            let body: Value = serde_json::from_str(&text).unwrap();
+            let call = RecordedCall {
+                head: String::new(),
+                method: body["method"].as_str().unwrap().to_owned(),
+                params: body["params"].clone(),
+            };
+            self.calls.lock().push(call.clone());
+            let answer = match self.responder.as_ref()?(&call) {
+                Reply::Result(text) => result(&body["id"], &text),
+                Reply::Error(code, message) => error(&body["id"], code, message),
+                Reply::Raw(text) => text,
+                Reply::Silence => continue,
+            };
+            socket.send(Message::Text(answer.into())).await.ok()?;
+        }
+        Some(())
+    }
+
     async fn connection(&self, mut stream: TcpStream) {
         while let Some((head, body)) = request(&mut stream).await {
             let body: Value = serde_json::from_slice(&body).unwrap();
             if let Value::Array(items) = &body {
-                let Some(answer) = self.batch(&head, items) else {
-                    return;
+                let answer = match self.batch(&head, items) {
+                    // Nothing at all: the connection is closed.
+                    Some(Reply::Raw(answer)) if answer.is_empty() => return,
+                    Some(Reply::Raw(answer)) => answer,
+                    Some(_) => std::future::pending().await,
+                    None => return,
                 };
                 if stream.write_all(answer.as_bytes()).await.is_err() {
                     return;
@@ -159,13 +206,8 @@ impl Script {
                 None => self.replies.lock().pop_front(),
             };
             let answer = match reply {
-                Some(Reply::Result(text)) => {
-                    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#)
-                }
-                Some(Reply::Error(code, message)) => {
-                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-                        .to_string()
-                }
+                Some(Reply::Result(text)) => result(id, &text),
+                Some(Reply::Error(code, message)) => error(id, code, message),
                 Some(Reply::Raw(text)) => {
                     let _ = stream.write_all(text.as_bytes()).await;
                     return;
@@ -183,8 +225,8 @@ impl Script {
     }
 
     /// The response to a batch: one answer for each item, by the responder. A raw answer to the
-    /// first item is the whole response.
-    fn batch(&self, head: &str, items: &[Value]) -> Option<String> {
+    /// first item is the whole response. Silence about an item is silence about all.
+    fn batch(&self, head: &str, items: &[Value]) -> Option<Reply> {
         let mut answers = Vec::new();
         for item in items {
             let call = RecordedCall {
@@ -195,19 +237,13 @@ impl Script {
             self.batched.lock().push(call.clone());
             let (id, respond) = (&item["id"], self.responder.as_ref()?);
             answers.push(match respond(&call) {
-                Reply::Result(text) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#),
-                Reply::Error(code, message) => {
-                    let error = json!({"code": code, "message": message});
-                    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
-                }
-                Reply::Raw(text) => return Some(text),
-                Reply::Silence => return None,
+                Reply::Result(text) => result(id, &text),
+                Reply::Error(code, message) => error(id, code, message),
+                whole => return Some(whole),
             });
         }
-        let Reply::Raw(response) = Reply::http(200, "", &format!("[{}]", answers.join(","))) else {
-            return None;
-        };
-        Some(response)
+        let answers = format!("[{}]", answers.join(","));
+        Some(Reply::http(200, "", &answers))
     }
 
     fn begin(&self) -> InProgress<'_> {
@@ -216,6 +252,14 @@ impl Script {
         in_progress.1 = in_progress.1.max(in_progress.0);
         InProgress(self)
     }
+}
+
+fn result(id: &Value, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+fn error(id: &Value, code: i64, message: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
 }
 
 /// Reads the next request: its head and its body.

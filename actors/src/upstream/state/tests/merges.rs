@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use nearhead_chain::trie::AccountUpdate;
+use nearhead_chain::trie::{AccountUpdate, TrieError};
 use serde_json::{Value, json};
 
 use super::*;
@@ -58,7 +58,7 @@ pub(super) static AFTER: LazyLock<Arc<State>> =
     LazyLock::new(|| FULL.commit(FULL.update(&UPDATE).unwrap()));
 
 /// The block before, and the block: of their states only the roots are held.
-fn blocks(store: &Arc<NodeStore>, access_list_hash: Option<B256>) -> [Arc<Block>; 2] {
+pub(super) fn blocks(store: &Arc<NodeStore>, access_list_hash: Option<B256>) -> [Arc<Block>; 2] {
     let block = |block: Arc<Block>, state: &State| {
         let mut block = (*block).clone();
         block.state = Some(State::hold(store, state.root()));
@@ -77,7 +77,7 @@ fn blocks(store: &Arc<NodeStore>, access_list_hash: Option<B256>) -> [Arc<Block>
 }
 
 /// What the tracer reports of the block.
-fn trace() -> Value {
+pub(super) fn trace() -> Value {
     let word = |value: u64| json!(B256::from(U256::from(value)));
     let slots = |values: &[(u64, u64)]| -> Value {
         let slots = values.iter().filter(|(_, value)| *value > 0);
@@ -152,7 +152,7 @@ fn without_proofs(call: &RecordedCall) -> UpstreamReply {
 }
 
 /// An upstream with this trace.
-fn telling(call: &RecordedCall, trace: &Value) -> UpstreamReply {
+pub(super) fn telling(call: &RecordedCall, trace: &Value) -> UpstreamReply {
     match call.method.as_str() {
         "debug_traceBlockByHash" => UpstreamReply::Result(trace.to_string()),
         _ => honest(call),
@@ -199,7 +199,7 @@ fn too_large(call: &RecordedCall) -> UpstreamReply {
     }
 }
 
-fn with_another_proof(call: &RecordedCall) -> UpstreamReply {
+pub(super) fn with_another_proof(call: &RecordedCall) -> UpstreamReply {
     match call.method.as_str() {
         "eth_getProof" => {
             let json = proof(&FULL, address(3), Vec::new(), usize::MAX).unwrap();
@@ -226,10 +226,10 @@ fn limiting_proofs(call: &RecordedCall) -> UpstreamReply {
     }
 }
 
-const NO_BATCHES: &str =
+pub(super) const NO_BATCHES: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}"#;
 
-fn refusing_batches(call: &RecordedCall, status: u16, body: &str) -> UpstreamReply {
+pub(super) fn refusing_batches(call: &RecordedCall, status: u16, body: &str) -> UpstreamReply {
     match call.head.contains(IN_A_BATCH) {
         true => UpstreamReply::http(status, "", body),
         false => honest(call),
@@ -254,7 +254,11 @@ pub(super) struct Merging<'a> {
     pub(super) access_list_hash: Option<B256>,
 }
 
-async fn merge(follow: StateFollow, respond: &[Respond], held: &[(u64, &[u64])]) -> Outcome {
+pub(super) async fn merge(
+    follow: StateFollow,
+    respond: &[Respond],
+    held: &[(u64, &[u64])],
+) -> Outcome {
     let merging = Merging {
         follow,
         respond,
@@ -266,18 +270,42 @@ async fn merge(follow: StateFollow, respond: &[Respond], held: &[(u64, &[u64])])
 
 /// A merge that has not begun.
 pub(super) struct MergeScene {
-    scene: Scene,
-    blocks: [Arc<Block>; 2],
+    pub(super) scene: Scene,
+    pub(super) blocks: [Arc<Block>; 2],
 }
 
 impl MergeScene {
     /// Merges the block, within a minute.
     pub(super) async fn merge(&self, follow: StateFollow, from: &mut ChangesFrom) -> MergeEnd {
+        self.merge_within(Duration::from_secs(60), follow, from)
+            .await
+    }
+
+    pub(super) async fn merge_within(
+        &self,
+        budget: Duration,
+        follow: StateFollow,
+        from: &mut ChangesFrom,
+    ) -> MergeEnd {
         let [parent, block] = &self.blocks;
         let step = Step { parent, block };
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + budget;
         let shared = &self.scene.source.shared;
         shared.merge(follow, step, until, from).await
+    }
+
+    /// Merges the block within this time.
+    pub(super) async fn outcome(self, budget: Duration, follow: StateFollow) -> Outcome {
+        let mut from = ChangesFrom::Keys;
+        let end = self.merge_within(budget, follow, &mut from).await;
+        let Self { scene, blocks } = self;
+        Outcome {
+            end: (from, end),
+            blocks,
+            source: scene.source,
+            fault_reports: scene.fault_reports,
+            upstreams: scene.upstreams,
+        }
     }
 }
 
@@ -285,7 +313,22 @@ impl Merging<'_> {
     pub(super) async fn scene(&self) -> MergeScene {
         let store = NodeStore::bounded(1 << 30);
         let scene = Scene::over(&store, self.respond).await;
-        let [parent, block] = blocks(&store, self.access_list_hash);
+        self.begin(&store, scene)
+    }
+
+    /// With upstreams over WebSocket, whose messages have at most a megabyte.
+    pub(super) async fn scene_ws(&self) -> MergeScene {
+        let store = NodeStore::bounded(1 << 30);
+        let mut served = Vec::new();
+        for respond in self.respond {
+            served.push(Script::answering(*respond).serve_ws().await);
+        }
+        let scene = Scene::with(&store, served, 1 << 20);
+        self.begin(&store, scene)
+    }
+
+    fn begin(&self, store: &Arc<NodeStore>, scene: Scene) -> MergeScene {
+        let [parent, block] = blocks(store, self.access_list_hash);
         for (number, slots) in self.held {
             let slots: Vec<U256> = slots.iter().copied().map(U256::from).collect();
             store.insert_proof(&FULL.prove(&address(*number), &slots).unwrap());
@@ -296,16 +339,7 @@ impl Merging<'_> {
 
     pub(super) async fn merge(self) -> Outcome {
         let scene = self.scene().await;
-        let mut from = ChangesFrom::Keys;
-        let end = scene.merge(self.follow, &mut from).await;
-        let MergeScene { scene, blocks } = scene;
-        Outcome {
-            end: (from, end),
-            blocks,
-            source: scene.source,
-            fault_reports: scene.fault_reports,
-            upstreams: scene.upstreams,
-        }
+        scene.outcome(Duration::from_secs(60), self.follow).await
     }
 }
 
@@ -327,12 +361,46 @@ impl Outcome {
         }
     }
 
+    /// Asserts that no fault is reported, that whatever can be read is as after the block, and the
+    /// invariants of the store.
+    pub(super) fn check_true(&mut self, name: &str) {
+        let report = self.fault_reports.try_recv().ok();
+        assert!(report.is_none(), "{name}: {report:?}");
+        check_state(self.blocks[1].state.as_ref().unwrap(), name);
+    }
+
+    /// How often the first upstream was asked this, alone.
+    pub(super) fn asked(&self, method: &str) -> usize {
+        let methods = self.upstreams[0].methods();
+        methods.iter().filter(|asked| *asked == method).count()
+    }
+
     /// Proofs that the first upstream was asked for, alone and in batches.
     pub(super) fn proofs(&self) -> [usize; 2] {
         let script = &self.upstreams[0];
         let is_proof = |call: &&RecordedCall| call.method == "eth_getProof";
         [&script.calls, &script.batched].map(|calls| calls.lock().iter().filter(is_proof).count())
     }
+}
+
+/// Asserts that whatever can be read is as after the block, and the invariants of the store.
+pub(super) fn check_state(after: &State, name: &str) {
+    let is_missing = |error: TrieError| matches!(error, TrieError::MissingNode { .. });
+    for number in 0..=ACCOUNTS {
+        let address = address(number);
+        match after.account(&address) {
+            Ok(account) => assert_eq!(account, AFTER.account(&address).unwrap(), "{name}"),
+            Err(error) => assert!(is_missing(error), "{name}"),
+        }
+        for slot in (0..100).map(U256::from) {
+            match after.storage(&address, slot) {
+                Ok(value) => assert_eq!(value, AFTER.storage(&address, slot).unwrap(), "{name}"),
+                Err(error) => assert!(is_missing(error), "{name}"),
+            }
+        }
+    }
+    let store = after.store();
+    store.check_invariants(store.held_roots()).unwrap();
 }
 
 pub(super) const CONTRACT_HELD: (u64, &[u64]) = (3, &[1, 2, 5, 90]);

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access_lists;
+mod allowances;
 mod merges;
 mod reads;
 mod shared;
@@ -128,19 +129,31 @@ impl Scene {
     }
 
     async fn over(store: &Arc<NodeStore>, upstreams: &[Respond]) -> Self {
+        let mut served = Vec::new();
+        for respond in upstreams {
+            served.push(Script::answering(*respond).serve().await);
+        }
+        Self::with(store, served, 64 << 20)
+    }
+
+    /// With upstreams that are served, and answers of at most so many bytes.
+    fn with(
+        store: &Arc<NodeStore>,
+        served: Vec<(String, Arc<Script>)>,
+        answer_bytes_max: usize,
+    ) -> Self {
         let limits = CallLimits {
             concurrency: 64,
             timeout: Duration::from_secs(60),
-            answer_bytes_max: 64 << 20,
+            answer_bytes_max,
         };
-        let (mut scripts, mut clients) = (Vec::new(), Vec::new());
-        for respond in upstreams {
-            let (url, script) = Script::answering(*respond).serve().await;
-            clients.push(UpstreamClient::new(url.parse().unwrap(), limits).unwrap());
-            scripts.push(script);
-        }
+        let client = |(url, script): (String, Arc<Script>)| {
+            let client = UpstreamClient::new(url.parse().unwrap(), limits).unwrap();
+            (client, script)
+        };
+        let (clients, scripts): (Vec<_>, Vec<_>) = served.into_iter().map(client).unzip();
         let (report_sender, fault_reports) = mpsc::channel(4);
-        let standing = Arc::new(Standing::new(upstreams.len(), 1));
+        let standing = Arc::new(Standing::new(clients.len(), 1));
         let runtime = Handle::current();
         let source = StateSource::new(
             clients,
