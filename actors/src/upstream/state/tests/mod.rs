@@ -7,6 +7,7 @@ mod merges;
 mod reads;
 mod shared;
 mod upstreams;
+mod witnesses;
 
 use std::{
     sync::{Arc, LazyLock},
