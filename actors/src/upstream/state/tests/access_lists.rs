@@ -101,6 +101,14 @@ fn leaving_out_an_account(call: &RecordedCall) -> UpstreamReply {
     giving(call, &list)
 }
 
+/// The list of another block.
+fn of_another_block(call: &RecordedCall) -> UpstreamReply {
+    let mut list = list();
+    list.as_array_mut().unwrap().truncate(1);
+    list[0]["address"] = json!(address(9));
+    giving(call, &list)
+}
+
 fn in_another_form(call: &RecordedCall) -> UpstreamReply {
     giving(call, &json!({"accountChanges": list()}))
 }
@@ -210,7 +218,11 @@ async fn without_a_list_a_tracer_is_asked() {
 
 #[actix::test]
 async fn a_false_list_is_a_fault_and_no_answer() {
-    for respond in [with_a_flipped_bit as Respond, leaving_out_an_account] {
+    for respond in [
+        with_a_flipped_bit as Respond,
+        leaving_out_an_account,
+        of_another_block,
+    ] {
         let mut merged = merging(&[respond], StateFollow::Auto).merge().await;
         assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Whole));
         merged.check_held(4, &[]);
