@@ -3,6 +3,7 @@
 
 mod access_lists;
 mod allowances;
+mod following;
 mod liars;
 mod merges;
 mod reads;
