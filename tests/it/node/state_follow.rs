@@ -152,6 +152,15 @@ fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> Str
     check("merges", &merges(&[]), &whole);
     assert!(whole + 1 >= steps, "{whole}");
     check("faults", &refuted(&scene.held.server, 0), &BTreeMap::new());
+    let counted = |words: &[&str]| scene.held.counted(words);
+    let timed = counted(&["nearhead_state_merge_seconds_count"]);
+    assert!((1..=whole).contains(&timed), "{timed} of {whole}");
+    assert!(counted(&["nearhead_state_merge_bytes_total"]) > 1_000 * whole);
+    for kind in ["kind=\"nodes\"", "kind=\"bytes\""] {
+        let held = counted(&["nearhead_state_held", kind]);
+        assert!(held > 1_000, "{held} {kind}");
+    }
+    check("evicted", &counted(&["nearhead_state_evicted_total"]), &0);
 }
 
 #[test]
@@ -236,7 +245,7 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
         };
         Fault::Lie(Lie::about(methods, path, change))
     };
-    // With the fault that is counted, if it is one.
+    // With the fault that is counted, if it is one; these come after all that are none.
     vec![
         ("a trace of nothing", lie("trace", "", Change::Null), false),
         (
@@ -261,6 +270,11 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
             false,
         ),
         (
+            "no witness at all",
+            Fault::Refuse(Some("debug_executionWitness"), Refusal::NoMethod),
+            false,
+        ),
+        (
             "a proof cut short",
             lie("proof", "/accountProof", Change::ItemDropped),
             true,
@@ -269,11 +283,6 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
             "no proof",
             lie("proof", "/accountProof", Change::Removed),
             true,
-        ),
-        (
-            "no witness at all",
-            Fault::Refuse(Some("debug_executionWitness"), Refusal::NoMethod),
-            false,
         ),
         // Last, because then it is not asked for a while.
         (
@@ -306,7 +315,9 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
     let some = scene.idle(0, 3);
     scene.held.compare(&some);
     let proxy = proxy.get().unwrap();
+    let mut is_honest = true;
     for (unread, (name, fault, is_fault)) in (10..).zip(lies) {
+        is_honest &= !is_fault;
         let before = fault_count(&scene.held.server);
         proxy.fail(vec![fault]);
         let payloads = scene.steps.next().unwrap();
@@ -332,6 +343,9 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
             scene.held.pair.ours.post(call.to_string()).status == 200
         });
         scene.held.compare(&keys);
+        if is_honest {
+            check(name, &fault_count(&scene.held.server), &0);
+        }
     }
     let whole = scene
         .held
