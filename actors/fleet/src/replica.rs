@@ -57,6 +57,8 @@ pub struct Update<T> {
     pub head: BlockId,
     /// The settled blocks after it.
     pub settled: Settled,
+    /// The head that the leader had before; `None` for a snapshot, which does not say it.
+    pub from: Option<BlockId>,
     /// Whether the leader has gone back to an ancestor, with no other block yet: also a window that
     /// was ahead goes back.
     pub is_rollback: bool,
@@ -389,9 +391,8 @@ impl<T> Replica<T> {
         let head = chain.head().unwrap_or(change.ancestor);
         check_settled(change.settled, head)?;
         let verified = self.verify(&entry.content, verifier)?;
-        let is_rollback = change.blocks.is_empty() && !change.reverted.is_empty();
         let settled = change.settled;
-        self.apply(tip, chain, vec![verified], settled, is_rollback, reading);
+        self.apply(tip, chain, vec![verified], settled, Some(change), reading);
         Ok(())
     }
 
@@ -431,7 +432,7 @@ impl<T> Replica<T> {
             ..
         } = parts;
         // A leader may merely be behind when it begins.
-        self.apply(tip, chain, verified, settled, false, reading);
+        self.apply(tip, chain, verified, settled, None, reading);
         Ok(())
     }
 
@@ -487,9 +488,12 @@ impl<T> Replica<T> {
         chain: HeldChain,
         verified: Vec<T>,
         settled: Settled,
-        is_rollback: bool,
+        change: Option<&HeadChange>,
         reading: &mut Reading<T>,
     ) {
+        let is_rollback =
+            change.is_some_and(|change| change.blocks.is_empty() && !change.reverted.is_empty());
+        let from = change.and_then(|_| self.published.head());
         let path = self.chain.path_to(&chain);
         let is_behind = path.applied.is_empty() && !path.reverted.is_empty() && !is_rollback;
         if let Some(head) = chain.head().filter(|_| !is_behind) {
@@ -500,6 +504,7 @@ impl<T> Replica<T> {
                 verified,
                 head,
                 settled,
+                from,
                 is_rollback,
             });
         }

@@ -39,7 +39,7 @@ use super::{
     publisher::Publisher,
     status::{FleetStatus, LOST_REASONS, Role},
     store::{FleetStore, StoreError},
-    window_update::chain_of,
+    window_update::{WindowUpdate, chain_of},
 };
 use crate::{
     source::{SourceError, SourceLink},
@@ -120,6 +120,8 @@ pub(super) struct Member {
     pause: Duration,
     report_at: Duration,
     refill_since: Option<Duration>,
+    /// An update that leads back, and until when it waits for one that does not.
+    leads_back: Option<(WindowUpdate, Duration)>,
     /// The newest block that did not fit an entry.
     unfit: Option<BlockId>,
 }
@@ -167,6 +169,7 @@ impl Member {
             pause: PAUSE_MIN,
             report_at: Duration::ZERO,
             refill_since: None,
+            leads_back: None,
             unfit: None,
         }
     }
@@ -317,6 +320,7 @@ impl Member {
                 self.publisher = Some(publisher.above(self.unfit));
                 (self.is_appending, self.append_at) = (false, now);
                 self.refill_since = None;
+                self.leads_back = None;
                 self.nodes.begin(now);
             }
             Some(LeaseEvent::Lost(reason)) => {

@@ -1,6 +1,9 @@
 //! Changes the window to the chain of an entry.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use alloy_primitives::B256;
 use nearhead_chain::{
@@ -52,6 +55,7 @@ pub(super) struct WindowUpdate {
     target: HeldChain,
     blocks: HashMap<B256, Arc<Block>>,
     settled: Settled,
+    from: Option<BlockId>,
     is_rollback: bool,
 }
 
@@ -63,8 +67,30 @@ impl WindowUpdate {
             target,
             blocks: blocks.map(|block| (block.hash, block)).collect(),
             settled: update.settled,
+            from: update.from,
             is_rollback: update.is_rollback,
         }
+    }
+
+    /// This update in the place of itself and of an earlier one that was not applied.
+    pub(super) fn after(mut self, earlier: Self) -> Self {
+        let ids: HashSet<B256> = self.target.ids().map(|id| id.hash).collect();
+        let blocks = earlier.blocks.into_iter();
+        let blocks = blocks.filter(|(hash, _)| ids.contains(hash));
+        self.blocks.extend(blocks);
+        self
+    }
+
+    /// Whether it leads from the head of this window to a lower one of another branch, and the
+    /// leader does not say that it went this way: it may merely be behind what the process has from
+    /// its own nodes, or from another leader.
+    pub(super) fn leads_back(&self, held: Option<&Snapshot>) -> bool {
+        let (Some(held), Some(target)) = (held, self.target.head()) else {
+            return false;
+        };
+        let head = id_of(held.head());
+        let is_lower = target.number < head.number && !chain_of(Some(held)).holds(target);
+        is_lower && self.from != Some(head)
     }
 
     /// Changes the window, from what it has now: it may have moved since the entry was read. A

@@ -32,6 +32,10 @@ const OWN_NODES_AFTER: Duration = Duration::from_secs(10);
 /// The same after the process has led: its nodes have been followed until then.
 const OWN_NODES_AFTER_LEADING: Duration = Duration::from_secs(2);
 
+/// How long a process keeps a head that is above the leader's, on another branch: clients have seen
+/// it. A leader that has just begun appends its old head first, and what its nodes have soon after.
+const LEADS_BACK_MAX: Duration = Duration::from_secs(5);
+
 /// How long a block ahead of the clock is waited for: clocks of machines differ.
 const EARLY_MAX: Duration = Duration::from_secs(2);
 
@@ -67,6 +71,9 @@ impl Member {
                 .spawn(async move { Answer::Checked(question.await) });
         }
         self.refill_from_nodes(refill, now);
+        if let Some((update, _)) = self.leads_back.take_if(|(_, until)| now >= *until) {
+            self.apply_now(update).await?;
+        }
         Ok(())
     }
 
@@ -84,6 +91,7 @@ impl Member {
         let is_due = now >= since + after && self.nodes.are_there();
         if is_due && !self.nodes.are_followed() {
             tracing::warn!("entries of the fleet are missing: this process follows its own nodes");
+            self.leads_back = None;
             self.nodes.begin(now);
         }
     }
@@ -156,9 +164,24 @@ impl Member {
         Ok(())
     }
 
+    /// Applies an entry. If it leads back, it waits for what follows it: a client that has seen the
+    /// head would read an older one.
+    async fn apply(&mut self, update: WindowUpdate) -> Result<(), SourceError> {
+        let now = self.now();
+        let (update, until) = match self.leads_back.take() {
+            Some((earlier, until)) => (update.after(earlier), until),
+            None => (update, now + LEADS_BACK_MAX),
+        };
+        if now < until && update.leads_back(self.window.held().as_deref()) {
+            self.leads_back = Some((update, until));
+            return Ok(());
+        }
+        self.apply_now(update).await
+    }
+
     /// Applies an entry, all at once. If the window does not take it, the replica keeps what it has
     /// and looks for a snapshot.
-    async fn apply(&mut self, update: WindowUpdate) -> Result<(), SourceError> {
+    async fn apply_now(&mut self, update: WindowUpdate) -> Result<(), SourceError> {
         let until = self.now() + EARLY_MAX;
         let refusal = loop {
             match update.apply(&mut self.window).await {
