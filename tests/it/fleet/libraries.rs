@@ -78,13 +78,15 @@ fn calls(server: &Server, node: SocketAddr, blocks: RangeInclusive<u64>) -> Vec<
 }
 
 /// Every answer is right, no notification is missing and no library reads an older head than it has
-/// seen. Only what a process leaves without a whole answer is sent to another one.
+/// seen. What a process leaves without a whole answer is sent to another one, four times at most,
+/// so that this test does not see calls that fail: `load` does, whose proxy tries once.
 #[test]
 fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
     let reorgs = [REORG_EVERY, REORG_DEPTH];
     let mut chain = MovingChain::make("fleet-libraries-chain", 67, 260, reorgs);
-    let mut stage = Stage::at_genesis("fleet-libraries", chain.genesis.clone());
-    let first = chain.take(40, &mut stage.geth);
+    let stage = Stage::at_genesis("fleet-libraries", chain.genesis.clone());
+    let mut engine = stage.geth.engine();
+    let first = chain.take(40, &mut engine);
     let node = stage.geth.address();
     let url = stage.redis.url();
     let further = [&["--fleet", &url][..], &MIN_BLOCK_WAIT].concat();
@@ -104,7 +106,7 @@ fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
     // that stays.
     let of_sessions = RoundRobin::of(&[leader.address]);
     let [_, ws] = clients::urls(of_sessions.address);
-    let driver = Driver::of(&mut chain, &mut stage.geth);
+    let driver = Driver::of(&mut chain, &mut engine);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _ending = Ending(&driver, &is_over);

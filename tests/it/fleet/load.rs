@@ -1,19 +1,23 @@
-//! Processes are replaced one by one, and killed at random, while clients read and subscribe
-//! through a proxy.
+//! Processes are replaced one by one, and killed, paused or cut off from the store, while clients
+//! read and subscribe through a proxy.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use nearhead_chain::campaign;
+use nearhead_fleet::bounds::LEASE;
 
 use super::{
+    link::Link,
     moving_chain::{Driver, MovingChain},
-    readers::Readers,
-    sessions::Sessions,
-    stage::{Stage, leads, wait_heads},
+    stage::{Stage, epoch, leads, wait_heads},
     subscriber::Ended,
+    through_proxy::ThroughProxy,
 };
 use crate::{
-    harness::{RoundRobin, Server, check, serving, wait_until},
+    harness::{Server, check, wait_until},
     node::comparison::{Comparison, GETH},
     rng::Rng,
 };
@@ -21,124 +25,220 @@ use crate::{
 /// The time from one step of the chain to the next.
 const STEP_TIME: Duration = Duration::from_millis(150);
 
-/// What all processes have.
-const OPTIONS: [[&str; 2]; 2] = [
-    // The default is one second; a machine that does other things may take longer to find another
-    // leader.
-    ["--min-block-wait", "3s"],
-    // A proxy notices within this time that a process is not ready any more.
-    ["--shutdown-delay", "1s"],
-];
+/// A proxy notices within this time that a process is not ready any more.
+const SHUTDOWN_DELAY: [&str; 2] = ["--shutdown-delay", "1s"];
 
-/// What replaces processes, and the processes.
-struct Processes<'a> {
-    proxy: &'a RoundRobin,
-    arguments: &'a [String],
-    running: Vec<Server>,
+/// A process, and its way to the store.
+struct Member {
+    server: Server,
+    link: Link,
+    has_node: bool,
 }
 
-impl Processes<'_> {
-    fn join(&self) -> Server {
-        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        Server::of(&mut serving(&arguments))
+impl Member {
+    fn join(stage: &Stage, has_node: bool) -> Self {
+        let link = Link::to(stage.redis.address());
+        let url = format!("redis://{}", link.address);
+        let options = [&["--fleet", &url][..], &SHUTDOWN_DELAY].concat();
+        let node = has_node.then(|| stage.geth.address());
+        Self {
+            server: Server::of(&mut stage.command(node, &options)),
+            link,
+            has_node,
+        }
+    }
+}
+
+/// What becomes of a process.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Kill,
+    Pause,
+    Cut,
+}
+
+const FAULTS: [Fault; 3] = [Fault::Kill, Fault::Pause, Fault::Cut];
+
+/// The fleet, and its clients.
+struct Load {
+    clients: ThroughProxy,
+    members: Vec<Member>,
+}
+
+impl Load {
+    /// The place of the process that leads.
+    fn leader(&self) -> usize {
+        let find = || self.members.iter().position(|one| leads(&one.server));
+        wait_until("one process leads", || find().is_some());
+        find().unwrap()
+    }
+
+    /// The place of the process that is replaced next, as docs/fleet.md has it: those without
+    /// nodes, those that do not lead, the leader. Those that have been replaced are at the end.
+    fn next_of_upgrade(&self, left: usize) -> usize {
+        let old = &self.members[..left];
+        let without = old.iter().position(|one| !one.has_node);
+        let follows = || old.iter().position(|one| !leads(&one.server));
+        without.or_else(follows).unwrap_or(0)
+    }
+
+    fn add(&mut self, member: Member) {
+        self.clients.add(&member.server);
+        self.members.push(member);
     }
 
     /// Ends a process as a service manager does: it gets no more requests when it is not ready any
     /// more, and another one starts in its place.
-    fn replace(&mut self, at: usize) {
-        let old = self.running.remove(at);
-        old.process.terminate();
-        wait_until("not ready", || old.get("/ready").status == 503);
-        self.proxy.remove(old.address);
-        old.process.check_end(0);
-        self.add();
+    fn replace(&mut self, at: usize, stage: &Stage) {
+        let Member {
+            server,
+            has_node,
+            link,
+        } = self.members.remove(at);
+        server.process.terminate();
+        wait_until("not ready", || server.get("/ready").status == 503);
+        self.clients.proxy.remove(server.address);
+        server.process.check_end(0);
+        drop(link);
+        self.add(Member::join(stage, has_node));
     }
 
-    /// Kills a process, and starts another one.
-    fn kill(&mut self, at: usize) {
-        let old = self.running.remove(at);
-        let address = old.address;
-        drop(old);
-        self.proxy.remove(address);
-        self.add();
+    /// One process fails, and is there again; if it led, another one leads in time.
+    fn fail(&mut self, at: usize, fault: Fault, stage: &Stage) {
+        let is_leader = leads(&self.members[at].server);
+        let before = epoch(&self.members[at].server);
+        println!("{fault:?}, of the leader: {is_leader}, in epoch {before}");
+        let since = Instant::now();
+        let wait_for_others = || {
+            if is_leader {
+                stage.check_next_leader(before, since);
+            }
+            wait_until("longer than a lease", || since.elapsed() > LEASE);
+        };
+        let proxy = &self.clients.proxy;
+        match fault {
+            Fault::Kill => {
+                let Member {
+                    server, has_node, ..
+                } = self.members.remove(at);
+                let address = server.address;
+                drop(server);
+                proxy.remove(address);
+                if is_leader {
+                    stage.check_next_leader(before, since);
+                }
+                self.add(Member::join(stage, has_node));
+            }
+            Fault::Pause => {
+                let server = &self.members[at].server;
+                server.process.freeze();
+                proxy.remove(server.address);
+                wait_for_others();
+                // When it wakes, it has requests from clients that have seen more.
+                proxy.add(server.address);
+                self.clients.read_on(2);
+                server.process.thaw();
+            }
+            // It goes on to serve what it has, and what its node has.
+            Fault::Cut => {
+                self.members[at].link.cut();
+                wait_for_others();
+                self.members[at].link.heal();
+            }
+        }
+        self.clients.go_on(20);
     }
 
-    fn add(&mut self) {
-        let next = self.join();
-        self.proxy.add(next.address);
-        self.running.push(next);
+    /// How often processes have lost the lease because they did not renew it in time.
+    fn expired(&self) -> f64 {
+        let series = "nearhead_fleet_lease_changes_total{change=\"expired\"}";
+        let all = self.members.iter();
+        all.map(|member| member.server.metric(series)).sum()
     }
 }
 
 /// No request fails while all processes are replaced; none is answered wrong, or with an older head
-/// than the client has seen, whatever process is killed, and if the store is. Subscriptions go on
-/// at another process, and give each block and log once, in order, through reorgs.
+/// than the client has seen, whichever process is killed, paused or cut off from the store, and
+/// however long the store is away. Subscriptions go on at another process, and give each block and
+/// log once, in order, through reorgs.
 #[test]
-fn clients_go_on_while_processes_are_replaced_and_killed() {
-    let kills = campaign::rounds(10, 20);
-    let mut chain = MovingChain::make("fleet-load-chain", 59, 300, [11, 3]);
+fn clients_go_on_while_processes_are_replaced_and_fail() {
+    let rounds = campaign::rounds(6, 30);
+    let steps = 400 + 60 * rounds;
+    let mut chain = MovingChain::make("fleet-load-chain", 59, steps, [11, 3]);
     let mut stage = Stage::at_genesis("fleet-load", chain.genesis.clone());
-    let first = chain.take(20, &mut stage.geth);
-    let url = stage.redis.url();
-    let further = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
-    let arguments = stage.arguments(Some(stage.geth.address()), &further);
-    let proxy = RoundRobin::of(&[]);
-    let mut processes = Processes {
-        proxy: &proxy,
-        arguments: &arguments,
-        running: Vec::new(),
+    let mut engine = stage.geth.engine();
+    let first = chain.take(20, &mut engine);
+    let node = stage.geth.address();
+    let members = [true, true, false, false].map(|has_node| Member::join(&stage, has_node));
+    let servers = members.each_ref().map(|member| &member.server);
+    wait_heads(&servers, first);
+    let clients = ThroughProxy::start(&servers, node, chain.blocks(), first);
+    let mut load = Load {
+        clients,
+        members: members.into(),
     };
-    (0..3).for_each(|_| processes.add());
-    wait_heads(&processes.running.iter().collect::<Vec<_>>(), first);
-    let address: SocketAddr = stage.geth.address();
-    let readers = Readers::start(3, proxy.address, chain.blocks());
-    let sessions = Sessions::start(3, proxy.address, address, first);
-    let driver = Driver::of(&mut chain, &mut stage.geth);
-    let redis = &mut stage.redis;
+    let driver = Driver::of(&mut chain, &mut engine);
     thread::scope(|scope| {
+        let _ending = driver.ending();
         scope.spawn(|| driver.run(STEP_TIME));
-        // The leader too, whichever it is.
-        let before = readers.answered();
-        for _ in 0..processes.running.len() {
-            processes.replace(0);
+        let before = load.clients.readers.answered();
+        for left in (1..=load.members.len()).rev() {
+            load.replace(load.next_of_upgrade(left), &stage);
         }
-        assert!(readers.answered() > before + 100, "nobody reads");
-        check("failed requests", &readers.failed(), &0);
-        let ended = sessions.ended();
+        assert!(
+            load.clients.readers.answered() > before + 100,
+            "nobody reads"
+        );
+        check("failed requests", &load.clients.readers.failed(), &0);
+        let ended = load.clients.sessions.ended();
         let is_each_moved = ended.len() >= 3 && ended.iter().all(|one| *one == Ended(Some(1001)));
         assert!(is_each_moved, "sessions ended with {ended:?}");
-        check("sessions not resumed at once", &sessions.failed(), &[0; 2]);
+        check(
+            "sessions not resumed at once",
+            &load.clients.sessions.failed(),
+            &[0; 2],
+        );
 
         let mut rng = Rng::new(61);
-        for _ in 0..kills {
-            let before = readers.answered();
-            processes.kill(rng.below(3));
-            wait_until("clients read and follow", || {
-                readers.answered() > before + 20 && sessions.are_live()
-            });
+        for round in 0..rounds {
+            let at = match round % 2 {
+                0 => load.leader(),
+                _ => rng.below(load.members.len()),
+            };
+            // The leader meets each of them before one comes again.
+            let fault = FAULTS[(round / 2 % 3) as usize];
+            load.fail(at, fault, &stage);
         }
-        // The store too, which comes back with its data and without.
+
+        // The store too, for longer than a lease, and it comes back with its data and without.
         for with_data in [true, false] {
-            redis.kill();
-            let before = readers.answered();
-            redis.restart(with_data);
-            wait_until("clients read and follow", || {
-                readers.answered() > before + 50 && sessions.are_live()
-            });
+            load.leader();
+            let before = load.expired();
+            stage.redis.kill();
+            wait_until("nobody leads", || load.expired() > before);
+            driver.wait_steps(2);
+            stage.redis.restart(with_data);
+            load.clients.go_on(50);
+            load.leader();
         }
         driver.stop();
     });
-    readers.end();
-    sessions.end_at(chain.next());
-    let head = chain.take(1, &mut stage.geth);
+    let Load { clients, members } = load;
+    let sessions = clients.end_at(chain.next());
+    let head = chain.take(1, &mut engine);
     assert!(head.0 > first.0 + 30, "there were few blocks");
-    let running: Vec<&Server> = processes.running.iter().collect();
+    let running: Vec<&Server> = members.iter().map(|member| &member.server).collect();
     wait_heads(&running, head);
     wait_until("one process leads", || running.iter().any(|one| leads(one)));
     let removed = sessions.wait();
-    assert!(removed >= 3, "there were few reorgs: {removed}");
+    let were_reorgs = removed.iter().all(|count| *count >= 3);
+    assert!(
+        were_reorgs,
+        "blocks and logs that were removed: {removed:?}"
+    );
     for server in running {
-        let mut comparison = Comparison::between(server, address);
+        let mut comparison = Comparison::between(server, node);
         comparison.blocks(head.0 - 8..=head.0);
         comparison.finish(GETH);
     }

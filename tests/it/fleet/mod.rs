@@ -26,7 +26,8 @@
 //! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
 //! `stage` has Redis, geth and the processes, and `moving_chain` a chain with reorgs; `readers` are
 //! clients that read, `subscriber` is a client of subscriptions, and `sessions` are several of them
-//! that resume by themselves; `store_access` is the client of a store in this process.
+//! that resume by themselves; `through_proxy` has all of these beside what fails, and
+//! `store_access` is the client of a store in this process.
 
 mod cut;
 mod doctor;
@@ -55,4 +56,5 @@ mod store_client;
 mod subscriber;
 mod tenant_store;
 mod tenants;
+mod through_proxy;
 mod usage;

@@ -15,8 +15,7 @@ use alloy_primitives::B256;
 
 use crate::{
     harness::wait_until,
-    node::driven_geth::DrivenGeth,
-    upstreams::{Payload, paced_steps},
+    upstreams::{Engine, Payload, paced_steps},
 };
 
 /// The blocks of a chain, of which each step makes some the head.
@@ -52,18 +51,24 @@ impl MovingChain {
     }
 
     /// Takes so many steps; returns the head.
-    pub(super) fn take(&mut self, count: usize, geth: &mut DrivenGeth) -> (u64, B256) {
+    pub(super) fn take(&mut self, count: usize, engine: &mut Engine) -> (u64, B256) {
         let begin = self.taken;
         self.taken += count;
         let steps = &self.steps[begin..self.taken];
-        let heads = steps.iter().map(|step| geth.step(step));
-        heads.last().unwrap()
+        steps.iter().for_each(|step| engine.extend(step));
+        self.head()
+    }
+
+    /// The head after the last step.
+    fn head(&self) -> (u64, B256) {
+        let block = self.steps[self.taken - 1].last().unwrap();
+        (block.number, block.hash)
     }
 }
 
 /// What takes one step after another.
 pub(super) struct Driver<'a> {
-    driven: Mutex<(&'a mut MovingChain, &'a mut DrivenGeth)>,
+    driven: Mutex<(&'a mut MovingChain, &'a mut Engine)>,
     is_stopped: AtomicBool,
 }
 
@@ -71,18 +76,27 @@ pub(super) struct Driver<'a> {
 pub(super) struct Pause<'p, 'a> {
     /// The head.
     pub(super) head: (u64, B256),
-    _driven: MutexGuard<'p, (&'a mut MovingChain, &'a mut DrivenGeth)>,
+    _driven: MutexGuard<'p, (&'a mut MovingChain, &'a mut Engine)>,
+}
+
+/// Stops a driver when this is dropped.
+pub(super) struct Ending<'d, 'a>(&'d Driver<'a>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn of(chain: &'a mut MovingChain, geth: &'a mut DrivenGeth) -> Self {
+    pub(super) fn of(chain: &'a mut MovingChain, engine: &'a mut Engine) -> Self {
         Self {
-            driven: Mutex::new((chain, geth)),
+            driven: Mutex::new((chain, engine)),
             is_stopped: AtomicBool::new(false),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (&'a mut MovingChain, &'a mut DrivenGeth)> {
+    fn lock(&self) -> MutexGuard<'_, (&'a mut MovingChain, &'a mut Engine)> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,11 +104,11 @@ impl<'a> Driver<'a> {
     pub(super) fn run(&self, step_time: Duration) {
         while !self.is_stopped.load(Ordering::Relaxed) {
             let mut driven = self.lock();
-            let (chain, geth) = &mut *driven;
+            let (chain, engine) = &mut *driven;
             if chain.taken + 1 == chain.steps.len() {
                 return;
             }
-            chain.take(1, geth);
+            chain.take(1, engine);
             drop(driven);
             thread::park_timeout(step_time);
         }
@@ -110,6 +124,11 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Stops it when what is returned is dropped, also where a test fails.
+    pub(super) const fn ending(&self) -> Ending<'_, 'a> {
+        Ending(self)
+    }
+
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -117,10 +136,8 @@ impl<'a> Driver<'a> {
     /// Keeps the head until what is returned is dropped.
     pub(super) fn pause(&self) -> Pause<'_, 'a> {
         let driven = self.lock();
-        let (chain, _) = &*driven;
-        let block = chain.steps[chain.taken - 1].last().unwrap();
         Pause {
-            head: (block.number, block.hash),
+            head: driven.0.head(),
             _driven: driven,
         }
     }

@@ -1,8 +1,14 @@
 //! A fleet over one geth whose head the test chooses.
 
-use std::{net::SocketAddr, path::PathBuf, process::Command};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::B256;
+use nearhead_fleet::bounds::LEASE;
 
 use super::redis::Redis;
 use crate::{
@@ -13,6 +19,14 @@ use crate::{
 
 /// The secret of all fleets of these tests.
 pub(super) const SECRET: &str = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2e7abcd";
+
+/// The time of these tests' longest block, which a new leader may have to wait for.
+const BLOCK_TIME: Duration = Duration::from_secs(1);
+
+/// What a new leader may take above that: on a machine with two cores, four tests with four
+/// processes each run at once, so that a process may wait for seconds until it is its turn. On a
+/// machine that does nothing else, half a second is enough.
+const SLACK: Duration = Duration::from_secs(8);
 
 /// Geth, the store, and how processes join.
 pub(super) struct Stage {
@@ -50,6 +64,12 @@ impl Stage {
         }
     }
 
+    /// A block of the trunk.
+    pub(super) fn block(&self, number: u64) -> (u64, B256) {
+        let at = usize::try_from(number - 1).unwrap();
+        (number, self.chain.trunk[at].hash)
+    }
+
     /// Makes a block of the trunk the head.
     pub(super) fn go_to(&mut self, number: u64) -> (u64, B256) {
         let at = usize::try_from(number - 1).unwrap();
@@ -79,6 +99,21 @@ impl Stage {
         (epoch.parse().unwrap(), sequence.parse().unwrap(), id)
     }
 
+    /// Waits for an entry of an epoch after this one: a new leader has appended it within the
+    /// lease and a block of what became of the one before, which was at this time.
+    #[track_caller]
+    pub(super) fn check_next_leader(&self, before: u64, since: Instant) {
+        wait_until("an entry of another epoch", || {
+            // There is none from when an epoch begins until its first entry.
+            let epochs = self.epochs();
+            let newest = epochs.rsplit(' ').next().and_then(|one| one.parse().ok());
+            newest.is_some_and(|newest: u64| newest > before)
+        });
+        let (took, most) = (since.elapsed(), LEASE + BLOCK_TIME + SLACK);
+        println!("{}: a new leader has appended after {took:?}", self.name);
+        assert!(took <= most, "{took:?} is more than {most:?}");
+    }
+
     /// The epochs of the entries in the store.
     pub(super) fn epochs(&self) -> String {
         let script = "local epochs = {} \
@@ -99,9 +134,10 @@ impl Stage {
     /// options, which name the store.
     pub(super) fn arguments(&self, node: Option<SocketAddr>, further: &[&str]) -> Vec<String> {
         let genesis = self.chain.genesis.to_str().unwrap();
+        let is_aged = further.contains(&"--head-age-max");
+        let age = ["--head-age-max", "off"];
         let fixed = [
             ["--source", "node"],
-            ["--head-age-max", "off"],
             ["--genesis", genesis],
             ["--fleet-key", SECRET],
             ["--fleet-prefix", &self.name],
@@ -109,6 +145,7 @@ impl Stage {
         let mut arguments: Vec<String> = fixed
             .as_flattened()
             .iter()
+            .chain(age.iter().filter(|_| !is_aged))
             .chain(further)
             .map(|one| (*one).into())
             .collect();

@@ -11,6 +11,10 @@ use std::{
 #[cfg(feature = "all-tests")]
 const TRIES_MAX: usize = 4;
 
+/// The header of an answer that names the process that gave it.
+#[cfg(feature = "all-tests")]
+pub(crate) const ANSWERED_BY: &str = "x-answered-by";
+
 /// A proxy before several processes, until the test process ends.
 pub(crate) struct RoundRobin {
     pub(crate) address: SocketAddr,
@@ -133,7 +137,18 @@ impl Request {
         if answer.is_empty() || whole && !self.upgrades && !is_complete(&answer) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        #[cfg(feature = "all-tests")]
+        name_process(&mut answer, process);
         Ok((server, answer))
+    }
+}
+
+/// Adds [`ANSWERED_BY`] after the status line.
+#[cfg(feature = "all-tests")]
+fn name_process(answer: &mut Vec<u8>, process: SocketAddr) {
+    if let Some(end) = answer.windows(2).position(|bytes| bytes == b"\r\n") {
+        let line = format!("{ANSWERED_BY}: {process}\r\n");
+        answer.splice(end + 2..end + 2, line.into_bytes());
     }
 }
 

@@ -63,6 +63,11 @@ impl DrivenGeth {
         check("set back", &head(&mut self.connect()).0, &number);
     }
 
+    /// What drives the same geth beside this.
+    pub(crate) fn engine(&self) -> Engine {
+        Engine::of(&self.geth)
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.geth.address
     }
@@ -74,12 +79,6 @@ impl DrivenGeth {
     /// Sends blocks without making any of them the head.
     pub(crate) fn send_blocks(&mut self, payloads: &[Payload]) {
         self.engine.send_blocks(payloads);
-    }
-
-    /// Sends blocks, and makes the last one the head; returns its number and hash.
-    pub(crate) fn step(&mut self, payloads: &[Payload]) -> (u64, B256) {
-        self.send_blocks(payloads);
-        self.go_to(payloads.last().unwrap())
     }
 
     /// Makes a block the head, with no safe or finalized block; returns its number and hash.
