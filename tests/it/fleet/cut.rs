@@ -1,11 +1,14 @@
 //! A leader that is cut from the store, and from its node.
 
+use std::time::Instant;
+
 use alloy_primitives::B256;
 use serde_json::json;
 
 use super::{
     link::Link,
     stage::{Stage, epoch, leads, role, wait_heads},
+    through_proxy::{ThroughProxy, blocks_of},
 };
 use crate::{
     harness::{Server, check, quantity, scratch, wait_until},
@@ -41,7 +44,9 @@ fn check_stale(server: &Server, stage: &Stage, (number, hash): (u64, B256)) {
 }
 
 /// Another process leads, and the one that was cut off writes nothing afterwards, though what it
-/// sent arrives late. It serves what it has, and follows when the cut is healed.
+/// sent arrives late. It serves what it has, and follows when the cut is healed. A leader whose node
+/// is away gives the lease back. Clients of all of them read nothing stale or wrong, and miss
+/// nothing.
 #[test]
 fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     let mut stage = Stage::new("fleet-cut", 47, [140, 3]);
@@ -68,27 +73,48 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
         check("refused", &replica.metric(refused), &0.0);
     };
 
+    let node = stage.geth.address();
+    let clients = ThroughProxy::start(&all, node, blocks_of(&stage.chain), first);
+    clients.go_on(20);
+
     // It still has its node, which it follows by itself when its lease is over.
     let before = epoch(&replica);
     link.cut();
+    let since = Instant::now();
     let head = stage.go_to(135);
+    stage.check_next_leader(before, since);
     wait_until("another one leads", || leads(&next));
     wait_heads(&all, head);
     wait_until("it does not lead", || !leads(&old));
     let now = epoch(&replica);
     assert!(now > before);
+    clients.go_on(20);
     link.heal();
     let head = stage.go_to(136);
     wait_heads(&all, head);
+    clients.go_on(20);
     wait_until("it follows the leader", || role(&old, "replica"));
     let head = stage.go_to(137);
     wait_heads(&all, head);
     check_one_epoch(&stage, now);
 
-    // It leads again, and is cut from its node too: it has nothing new.
-    next.process.freeze();
-    wait_until("it leads again", || leads(&old));
-    next.process.thaw();
+    // The node of the leader is away, and nothing else: it gives the lease back.
+    let changes = |change: &str| {
+        next.metric(&format!(
+            "nearhead_fleet_lease_changes_total{{change=\"{change}\"}}"
+        ))
+    };
+    let before = ["released", "expired", "fenced"].map(changes);
+    other_proxy.fail(vec![Fault::Freeze]);
+    wait_until("the other one leads", || leads(&old));
+    wait_until("it follows", || role(&next, "replica"));
+    let after = ["released", "expired", "fenced"].map(changes);
+    let expected = [before[0] + 1.0, before[1], before[2]];
+    check("lease changes", &after, &expected);
+    other_proxy.heal();
+    clients.go_on(20);
+
+    // That one is cut from its node too: it has nothing new.
     let stale = stage.go_to(138);
     wait_heads(&all, stale);
     // A node of the other one says another block, which changes nothing.
@@ -110,12 +136,21 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     );
 
     let before = epoch(&replica);
+    clients.go_on(20);
     link.cut();
+    let since = Instant::now();
     proxy.fail(vec![Fault::Freeze]);
+    let last = stage.chain.branch.last().unwrap();
+    let last = (last.number, last.hash);
+    clients.sessions.end_at(last);
     let head = stage.go_to_branch();
+    check("the last head", &head, &last);
+    stage.check_next_leader(before, since);
     wait_until("another one leads", || leads(&next));
     wait_heads(&[&next, &replica], head);
     wait_until("it does not lead", || !leads(&old));
+    // Clients have seen a later block than it has.
+    clients.read_on(50);
     check_stale(&old, &stage, stale);
     let now = epoch(&replica);
     assert!(now > before);
@@ -123,6 +158,13 @@ fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {
     wait_heads(&all, head);
     proxy.heal();
     check_one_epoch(&stage, now);
+    clients.read_on(20);
+    let ThroughProxy {
+        readers, sessions, ..
+    } = clients;
+    readers.end();
+    let [blocks, logs] = sessions.wait();
+    assert!(blocks > 0 && logs > 0, "nothing was removed");
 
     let mut comparison = Comparison::between(&old, stage.geth.address());
     comparison.blocks(head.0 - 8..=head.0);

@@ -150,6 +150,12 @@ impl Sentinel {
         format!("redis://{}", self.address)
     }
 
+    /// Whether this is the master by now.
+    pub(super) fn follows(&self, master: SocketAddr) -> bool {
+        let info = call(self.address, &[b"INFO", b"sentinel"]);
+        info.contains(&format!("address={master},"))
+    }
+
     /// Whether it knows that the master has this number of replicas.
     pub(super) fn knows_replicas(&self, count: usize) -> bool {
         let info = call(self.address, &[b"INFO", b"sentinel"]);

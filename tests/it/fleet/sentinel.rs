@@ -5,6 +5,7 @@ use super::{
     redis::{Redis, Sentinel},
     stage::{Stage, epoch, leader_of, wait_heads},
     store_access::Access,
+    through_proxy::{ThroughProxy, blocks_of},
 };
 use crate::{
     harness::{check, wait_until},
@@ -54,6 +55,7 @@ fn check_searches(sentinel: &Sentinel, second: &Redis) {
 
 /// What the master was sent last does not reach the other server: an epoch and entries. That one
 /// is the master afterwards, and the fleet goes on, without a gap, in an epoch that exceeds all.
+/// Clients of all processes read nothing stale or wrong, and miss nothing.
 #[test]
 fn a_failover_that_loses_writes_leaves_no_gap() {
     let mut stage = Stage::new("fleet-sentinel", 53, [150, 4]);
@@ -80,6 +82,8 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
     wait_heads(&[&leader, &others[0], &others[1], &replica], first);
     let head = stage.go_to(131);
     wait_heads(&[&leader, &others[0], &others[1], &replica], head);
+    let all = [&leader, &others[0], &others[1], &replica];
+    let clients = ThroughProxy::start(&all, node, blocks_of(&stage.chain), head);
     let lease = stage.key("lease");
     wait_until("the other server has the lease", || {
         second.call(&[b"GET", lease.as_bytes()]).len() > 3
@@ -87,24 +91,33 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
 
     // From now on, nothing reaches it: neither the next epoch nor its entries.
     link.cut();
+    let killed = leader.address;
     drop(leader);
+    clients.proxy.remove(killed);
     let (leader, others) = leader_of(others);
     let head = stage.go_to(132);
     wait_heads(&[&leader, &others[0], &replica], head);
     let before = epoch(&replica);
     check("first", &fence(&stage.redis, &stage), &before.to_string());
     assert_ne!(fence(&second, &stage), before.to_string());
+    clients.go_on(20);
     stage.redis.kill();
     let head = stage.go_to(133);
-    wait_until("failed over", || {
-        replication(&second).contains("role:master")
-    });
+    // The server itself ends connections when its role changes.
+    wait_until("failed over", || sentinel.follows(second.address()));
+    assert!(replication(&second).contains("role:master"));
     wait_heads(&[&leader, &others[0], &replica], head);
     let (leader, others) = leader_of(others.into_iter().chain([leader]).collect());
-    for number in 134..=136 {
+    for number in 134..=135 {
         let head = stage.go_to(number);
         wait_heads(&[&leader, &others[0], &replica], head);
+        clients.go_on(20);
     }
+    let last = stage.block(136);
+    let sessions = clients.end_at(last);
+    check("the last head", &stage.go_to(136), &last);
+    wait_heads(&[&leader, &others[0], &replica], last);
+    check("removed", &sessions.wait(), &[0, 0]);
     let now = epoch(&replica);
     assert!(now > before, "{now} after {before}");
     check("in the store", &fence(&second, &stage), &now.to_string());
