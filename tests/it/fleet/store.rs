@@ -24,8 +24,16 @@ fn a_store_that_comes_back_is_used_with_its_data_and_without() {
     let leader = stage.join(Some(stage.geth.address()));
     let replica = stage.join(None);
     wait_heads(&[&leader, &replica], first);
+    // One that says when its head is old.
+    let url = stage.redis.url();
+    let aged = stage.join_by(None, &["--fleet", &url, "--head-age-max", "4s"]);
+    let is_ready = |server: &Server| server.get("/ready").status == 200;
     let mut number = first.0;
     for with_data in [true, false, false] {
+        number += 1;
+        let head = stage.go_to(number);
+        wait_heads(&[&leader, &replica, &aged], head);
+        wait_until("a fresh head", || is_ready(&aged));
         stage.redis.kill();
         let failures = "nearhead_fleet_store_failures_total";
         let before = replica.metric(failures);
@@ -33,8 +41,16 @@ fn a_store_that_comes_back_is_used_with_its_data_and_without() {
         wait_heads(&[&replica], stage.head());
         number += 1;
         let head = stage.go_to(number);
+        // It has no new head, says so, and serves what it has.
+        wait_until("stale", || {
+            let ready = aged.get_admin("/ready");
+            ready.status == 503 && ready.text().contains("\"the head is stale\"")
+        });
+        assert!(is_ready(&replica), "a head may have any age");
+        wait_heads(&[&replica, &aged], stage.block(number - 1));
         stage.redis.restart(with_data);
-        wait_heads(&[&leader, &replica], head);
+        wait_heads(&[&leader, &replica, &aged], head);
+        wait_until("a fresh head", || is_ready(&aged));
         number += 1;
         let head = stage.go_to(number);
         wait_heads(&[&leader, &replica], head);
@@ -66,11 +82,21 @@ fn a_store_that_comes_back_is_used_with_its_data_and_without() {
 /// What others write is refused and counted, whatever it is, and the service goes on.
 #[test]
 fn false_entries_are_refused_and_the_service_goes_on() {
-    let mut stage = Stage::new("fleet-false", 43, [150, 4]);
+    let mut stage = Stage::new("fleet-false", 43, [170, 4]);
     let first = stage.go_to(130);
     let leader = stage.join(Some(stage.geth.address()));
-    let replica = stage.join(None);
-    wait_heads(&[&leader, &replica], first);
+    let replicas = [stage.join(None), stage.join(None)];
+    let all = [&leader, &replicas[0], &replicas[1]];
+    wait_heads(&all, first);
+    let refused_by_all = |reason| replicas.each_ref().map(|one| refused(one, reason));
+    let wait_refused = |reason, before: [f64; 2]| {
+        wait_until(&format!("each replica refuses it: {reason}"), || {
+            refused_by_all(reason)
+                .iter()
+                .zip(before)
+                .all(|(now, before)| *now > before)
+        });
+    };
     let entries = stage.key("entries");
     let add = |id: &str, bytes: &[u8]| {
         let added = stage
@@ -82,9 +108,9 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     // Invented: in the place of the next one, which the leader then cannot append.
     let (epoch, sequence, _) = stage.newest_entry();
     add(&format!("{epoch}-{}", sequence + 1), &invented);
-    wait_until("it is refused", || refused(&replica, "mac") >= 1.0);
+    wait_refused("mac", [0.0; 2]);
     let head = stage.geth.go_to(&stage.chain.trunk[130]);
-    wait_heads(&[&leader, &replica], head);
+    wait_heads(&all, head);
     // Replayed and reordered: a true entry in a later place, and in an epoch to come.
     let copy = |from: &str, to: &str| {
         let script = "local e = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) \
@@ -93,15 +119,59 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     };
     let (epoch, sequence, id) = stage.newest_entry();
     copy(&id, &format!("{epoch}-{}", sequence + 2));
-    wait_until("it is refused", || refused(&replica, "misplaced") >= 1.0);
+    wait_refused("misplaced", [0.0; 2]);
     let head = stage.geth.go_to(&stage.chain.trunk[131]);
-    wait_heads(&[&leader, &replica], head);
+    wait_heads(&all, head);
     let (epoch, _, id) = stage.newest_entry();
-    let before = refused(&replica, "misplaced");
+    let before = refused_by_all("misplaced");
     copy(&id, &format!("{}-0", epoch + 1));
-    wait_until("it is refused", || refused(&replica, "misplaced") > before);
+    wait_refused("misplaced", before);
     let head = stage.geth.go_to(&stage.chain.trunk[132]);
-    wait_heads(&[&leader, &replica], head);
+    wait_heads(&all, head);
+    // Before replicas read them, two entries change places, and the next one has another byte.
+    let before = ["misplaced", "mac"].map(refused_by_all);
+    replicas.iter().for_each(|one| one.process.freeze());
+    // A read that waits in the store would be answered with the true entry.
+    wait_until("nobody waits for an entry", || {
+        !stage
+            .redis
+            .call(&[b"CLIENT", b"LIST"])
+            .contains("cmd=xread")
+            || stage
+                .redis
+                .call(&[b"INFO", b"clients"])
+                .contains("blocked_clients:0")
+    });
+    let (epoch, sequence, _) = stage.newest_entry();
+    for at in 1..=3 {
+        stage.geth.go_to(&stage.chain.trunk[132 + at]);
+        let next = (epoch, sequence + at as u64);
+        wait_until("an entry", || {
+            let (epoch, sequence, _) = stage.newest_entry();
+            (epoch, sequence) == next
+        });
+    }
+    let swap = "local all = redis.call('XRANGE', KEYS[1], '-', '+') \
+                local n = #all \
+                local bytes = {} \
+                for i, e in ipairs(all) do bytes[i] = e[2][2] end \
+                bytes[n - 2], bytes[n - 1] = bytes[n - 1], bytes[n - 2] \
+                bytes[n] = string.sub(bytes[n], 1, 99) .. '!' .. string.sub(bytes[n], 101) \
+                redis.call('DEL', KEYS[1]) \
+                for i, e in ipairs(all) do redis.call('XADD', KEYS[1], e[1], 'e', bytes[i]) end \
+                return 'swapped'";
+    let swapped = stage.redis.eval(swap, &[&entries], &[]);
+    assert_eq!(swapped, "swapped");
+    replicas.iter().for_each(|one| one.process.thaw());
+    wait_refused("misplaced", before[0]);
+    wait_refused("mac", before[1]);
+    wait_heads(&[&replicas[0], &replicas[1]], head);
+    // The true ones are lost: a snapshot comes after some changes.
+    for payload in &stage.chain.trunk[136..146] {
+        let head = stage.geth.go_to(payload);
+        wait_heads(&[&leader], head);
+    }
+    wait_heads(&all, stage.head());
     // Rewritten: all entries but the newest are gone, and that one has another byte. A process that
     // starts has to wait for a snapshot, which comes after some changes.
     let rewrite = "local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1) \
@@ -117,9 +187,9 @@ fn false_entries_are_refused_and_the_service_goes_on() {
     let alone = stage.join(Some(stage.geth.address()));
     assert!(role(&alone, "own_nodes"));
     wait_heads(&[&alone], stage.head());
-    for payload in &stage.chain.trunk[133..142] {
+    for payload in &stage.chain.trunk[146..155] {
         let head = stage.geth.go_to(payload);
-        wait_heads(&[&leader, &replica], head);
+        wait_heads(&all, head);
     }
     let late = Server::greeting(late);
     wait_heads(&[&late, &alone], stage.head());
@@ -131,9 +201,11 @@ fn false_entries_are_refused_and_the_service_goes_on() {
         stage.redis.call(&[b"DEL", key.as_bytes()]);
         stage.redis.call(&[b"SADD", key.as_bytes(), b"x"]);
     }
-    let head = stage.geth.go_to(&stage.chain.trunk[142]);
-    wait_heads(&[&leader, &replica, &late], head);
-    let mut comparison = Comparison::between(&replica, stage.geth.address());
-    comparison.blocks(head.0 - 20..=head.0);
-    comparison.finish(GETH);
+    let head = stage.geth.go_to(&stage.chain.trunk[155]);
+    wait_heads(&[&leader, &replicas[0], &replicas[1], &late], head);
+    for replica in &replicas {
+        let mut comparison = Comparison::between(replica, stage.geth.address());
+        comparison.blocks(head.0 - 20..=head.0);
+        comparison.finish(GETH);
+    }
 }

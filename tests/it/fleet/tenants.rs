@@ -197,7 +197,8 @@ fn a_revocation_holds_everywhere_within_a_second() {
 #[test]
 fn records_that_others_write_are_refused() {
     let (stage, a, b) = two_processes("fleet-records", 53);
-    let all = [&a, &b];
+    let c = stage.join(None);
+    let all = [&a, &b, &c];
     let mut admin = Admin::first(&a);
     admin.tenant("acme");
     let (good, good_key) = admin.key("acme", "good");
@@ -406,6 +407,7 @@ fn keys_hold_while_the_store_is_away_and_are_put_back() {
     let (revoked_id, revoked) = admin.key("acme", "revoked");
     revoke(&mut admin, &revoked_id);
     wait_lets_in(&all, &kept, true);
+    wait_lets_in(&all, &revoked, false);
     for with_data in [true, false] {
         stage.redis.kill();
         for server in all {
