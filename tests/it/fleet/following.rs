@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -10,7 +12,10 @@ use hmac::{Hmac, Mac as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::stage::{SECRET, Stage, leads, wait_heads};
+use super::{
+    stage::{SECRET, Stage, leads, wait_heads},
+    subscriber::Subscriber,
+};
 use crate::{
     harness::{Server, check, installed, quantity, wait_until},
     node::comparison::{Comparison, GETH},
@@ -58,15 +63,46 @@ fn what_the_leader_has_is_readable_at_replicas() {
     check_answers(&replica, &stage, 8);
 
     // One starts while the chain goes back and forth between two branches.
+    let is_ready = AtomicBool::new(false);
     let late = stage.start(None);
-    for _ in 0..3 {
+    let toggle = |stage: &mut Stage| {
         let branch = stage.go_to_branch();
         wait_heads(&[&leader], branch);
         let trunk = stage.go_to(140);
         wait_heads(&[&leader], trunk);
+    };
+    let (late, toggled) = thread::scope(|scope| {
+        let toggling = scope.spawn(|| {
+            let mut toggled = 0;
+            while toggled == 0 || !is_ready.load(Ordering::Relaxed) {
+                toggle(&mut stage);
+                toggled += 1;
+            }
+            toggled
+        });
+        let late = Server::greeting(late);
+        wait_until("ready", || late.get("/ready").status == 200);
+        is_ready.store(true, Ordering::Relaxed);
+        (late, toggling.join().unwrap())
+    });
+    println!("the chain went back and forth {toggled} times until a process was ready");
+    // It reverts blocks that it has, and no other ones.
+    wait_heads(&[&replica, &late], stage.head());
+    let mut node = stage.geth.connect();
+    let mut subscriber = Subscriber::open(late.address, stage.block(135));
+    subscriber.resume(late.address, &mut node);
+    subscriber.read_to(stage.head(), &mut node);
+    for _ in 0..2 {
+        let branch = stage.go_to_branch();
+        subscriber.read_to(branch, &mut node);
+        let trunk = stage.go_to(140);
+        subscriber.read_to(trunk, &mut node);
     }
+    let [blocks, logs] = subscriber.removed;
+    check("blocks that were reverted", &blocks, &(2 * (6 + 5)));
+    assert!(logs > 0, "no log was removed");
+    subscriber.check(&mut node);
     let head = stage.go_to_branch();
-    let late = Server::greeting(late);
     wait_heads(&[&leader, &replica, &late], head);
     check_answers(&late, &stage, 127);
 

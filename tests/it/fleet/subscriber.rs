@@ -125,8 +125,9 @@ impl Subscriber {
     fn take_head(&mut self, head: &Value) {
         let hash = |name: &str| head[name].as_str().unwrap().parse::<B256>().unwrap();
         let parent = hash("parentHash");
-        while self.heads.last().is_some_and(|last| last.1 != parent) {
-            self.heads.pop();
+        while let Some((_, removed)) = self.heads.pop_if(|last| last.1 != parent) {
+            // It may come again when its branch does.
+            self.notified.remove(&removed);
             self.removed[0] += 1;
         }
         assert!(!self.heads.is_empty(), "a gap before {head}");
