@@ -1,5 +1,7 @@
 //! State that one process asks of a node is there for all.
 
+use std::{sync::Barrier, thread};
+
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
@@ -72,6 +74,37 @@ fn proofs(proxies: &[&Proxy]) -> usize {
         .sum()
 }
 
+/// Processes read the same accounts at the same time, which nobody has yet: nodes are asked as often
+/// as for one process, once for each account. Returns how often that was.
+fn read_at_once(
+    servers: [&Server; 3],
+    stage: &Stage,
+    accounts: &[Value],
+    number: &Value,
+    asked: impl Fn() -> usize,
+) -> usize {
+    let all_before = asked();
+    for account in accounts {
+        let params = json!([account, number]);
+        let expected = stage.geth.connect().result("eth_getBalance", &params);
+        let (before, barrier) = (asked(), Barrier::new(servers.len()));
+        thread::scope(|scope| {
+            for server in servers {
+                let (barrier, params, expected) = (&barrier, &params, &expected);
+                scope.spawn(move || {
+                    let mut connection = server.connect();
+                    barrier.wait();
+                    let balance = connection.result("eth_getBalance", params);
+                    check("balance", &balance, expected);
+                });
+            }
+        });
+        let calls = asked() - before;
+        assert!(calls <= 1, "{calls} calls for {account}");
+    }
+    asked() - all_before
+}
+
 /// Replicas without nodes answer about state as geth does. What one of them has read, nodes are not
 /// asked for again, whichever process reads it; after a block, what the leader merged is there for
 /// all.
@@ -93,6 +126,14 @@ fn state_is_asked_of_nodes_once() {
     let block = latest(&stage);
     let accounts = accounts(&block);
     assert!(accounts.len() >= 4, "{accounts:?}");
+    let cold = read_at_once(
+        [&replicas[0], &replicas[1], &other],
+        &stage,
+        &accounts,
+        &block["number"],
+        || proofs(&[&proxies[0], &proxies[1]]),
+    );
+    assert!(cold >= 3, "{cold} accounts were read by nobody before");
     check_state(&replicas[0], &stage, &accounts, &block);
     let calls = proofs(&[&proxies[0], &proxies[1]]);
     assert!(calls > 0);
