@@ -44,8 +44,8 @@ fn check_stale(server: &Server, stage: &Stage, (number, hash): (u64, B256)) {
 }
 
 /// Another process leads, and the one that was cut off writes nothing afterwards, though what it
-/// sent arrives late. It serves what it has, and follows when the cut is healed. A leader whose node
-/// is away gives the lease back. Clients of all of them read nothing stale or wrong, and miss
+/// sent arrives late. It serves what it has, and follows when the cut is healed. A leader whose
+/// node is away gives the lease back. Clients of all of them read nothing stale or wrong, and miss
 /// nothing.
 #[test]
 fn a_leader_that_is_cut_off_serves_what_it_has_and_follows_again() {

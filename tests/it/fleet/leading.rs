@@ -29,8 +29,8 @@ fn followed(proxy: &crate::upstreams::proxy::Proxy) -> usize {
 }
 
 /// Leader killed, paused and woken, ended: each time another process with nodes goes on from what
-/// it holds, within the lease and a block, and replicas without nodes follow. Clients of all of them
-/// read nothing stale or wrong, and miss nothing.
+/// it holds, within the lease and a block, and replicas without nodes follow. Clients of all of
+/// them read nothing stale or wrong, and miss nothing.
 #[test]
 fn another_process_leads_when_the_leader_is_gone() {
     let mut stage = Stage::new("fleet-leading", 37, [150, 4]);

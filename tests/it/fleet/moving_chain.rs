@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -69,6 +69,8 @@ impl MovingChain {
 /// What takes one step after another.
 pub(super) struct Driver<'a> {
     driven: Mutex<(&'a mut MovingChain, &'a mut Engine)>,
+    /// Steps that it may take since the chain was made.
+    allowed: AtomicUsize,
     is_stopped: AtomicBool,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Driver<'a> {
     pub(super) fn of(chain: &'a mut MovingChain, engine: &'a mut Engine) -> Self {
         Self {
             driven: Mutex::new((chain, engine)),
+            allowed: AtomicUsize::new(usize::MAX),
             is_stopped: AtomicBool::new(false),
         }
     }
@@ -108,10 +111,19 @@ impl<'a> Driver<'a> {
             if chain.taken + 1 == chain.steps.len() {
                 return;
             }
-            chain.take(1, engine);
+            if chain.taken < self.allowed.load(Ordering::Relaxed) {
+                chain.take(1, engine);
+            }
             drop(driven);
             thread::park_timeout(step_time);
         }
+    }
+
+    /// Lets it take so many further steps, and then none until it may again: on a slow machine,
+    /// what clients have seen last stays in the window.
+    pub(super) fn allow(&self, steps: usize) {
+        let taken = self.lock().0.taken;
+        self.allowed.store(taken + steps, Ordering::Relaxed);
     }
 
     /// Waits until so many further steps are taken, however slow the machine is.

@@ -99,15 +99,18 @@ impl Stage {
         (epoch.parse().unwrap(), sequence.parse().unwrap(), id)
     }
 
+    /// The epoch of the newest entry. There is none until the first entry of an epoch that has
+    /// begun.
+    pub(super) fn newest_epoch(&self) -> Option<u64> {
+        self.epochs().rsplit(' ').next()?.parse().ok()
+    }
+
     /// Waits for an entry of an epoch after this one: a new leader has appended it within the
     /// lease and a block of what became of the one before, which was at this time.
     #[track_caller]
     pub(super) fn check_next_leader(&self, before: u64, since: Instant) {
         wait_until("an entry of another epoch", || {
-            // There is none from when an epoch begins until its first entry.
-            let epochs = self.epochs();
-            let newest = epochs.rsplit(' ').next().and_then(|one| one.parse().ok());
-            newest.is_some_and(|newest: u64| newest > before)
+            self.newest_epoch().is_some_and(|newest| newest > before)
         });
         let (took, most) = (since.elapsed(), LEASE + BLOCK_TIME + SLACK);
         println!("{}: a new leader has appended after {took:?}", self.name);
