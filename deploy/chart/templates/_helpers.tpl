@@ -68,6 +68,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   valueFrom:
     secretKeyRef: {name: {{ $.Values.fleet.existingSecret | quote }}, key: {{ $entry }}}
 {{- end }}
+{{- /* As docs/fleet.md has it: a replica on a busy machine may be further behind than the default. */}}
+{{- if and .Values.fleet.existingSecret (not (hasKey $options "min-block-wait")) }}
+{{ include "nearhead.option" (dict "name" "min-block-wait" "value" "3s") }}
+{{- end }}
 {{- /* One per core of the machine would be too many: the pod has some of them. */}}
 {{- if ((.Values.resources).requests).cpu }}
 {{- range $name := list "workers" "pool-threads" }}

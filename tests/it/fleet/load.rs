@@ -29,8 +29,14 @@ const STEP_TIME: Duration = Duration::from_millis(150);
 /// window holds, however slow the machine is.
 const STEPS_MAX: usize = 40;
 
-/// A proxy notices within this time that a process is not ready any more.
-const SHUTDOWN_DELAY: [&str; 2] = ["--shutdown-delay", "1s"];
+/// What all processes have.
+const OPTIONS: [[&str; 2]; 2] = [
+    // What docs/fleet.md recommends: with the default, on a machine whose cores are busy, one
+    // resumption of a session was refused in eight runs.
+    ["--min-block-wait", "3s"],
+    // A proxy notices within this time that a process is not ready any more.
+    ["--shutdown-delay", "1s"],
+];
 
 /// A process, and its way to the store.
 struct Member {
@@ -43,7 +49,7 @@ impl Member {
     fn join(stage: &Stage, has_node: bool) -> Self {
         let link = Link::to(stage.redis.address());
         let url = format!("redis://{}", link.address);
-        let options = [&["--fleet", &url][..], &SHUTDOWN_DELAY].concat();
+        let options = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
         let node = has_node.then(|| stage.geth.address());
         Self {
             server: Server::of(&mut stage.command(node, &options)),
