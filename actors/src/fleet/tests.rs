@@ -1,5 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod leads_back;
+
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use actix::Arbiter;
@@ -354,56 +356,6 @@ async fn a_rollback_is_followed_before_there_is_another_block() {
     let before = follows.held.hashes();
     follows.read(&append_all(&mut next).await).await;
     assert_eq!(follows.held.hashes(), before);
-}
-
-/// A process was ahead of a new leader, with a reorg that the leader does not have yet. It does not
-/// lead clients back to what was replaced, and goes on once the leader has come as far.
-#[actix::test]
-async fn a_leader_that_is_behind_leads_nobody_back() {
-    // One of the last steps replaces three blocks.
-    let chain = Chain::of(9);
-    let blocks: Vec<_> = chain.steps.iter().flat_map(|step| step.1.clone()).collect();
-    let mut leads = chain.start().await;
-    leads.advance(0, &blocks[..6]).await;
-    let mut leader = leader(&leads, 2);
-    let mut follows = Follows::new(&chain);
-    let mut ahead = Held::of(&chain, &[Arc::clone(&chain.genesis)], None).await;
-    ahead.advance(0, &blocks[..6]).await;
-    for (reverted, applied) in &chain.steps[6..8] {
-        ahead.advance(*reverted, applied).await;
-    }
-    let mut waits: Option<WindowUpdate> = None;
-    let mut read = |entries: &[Append], held: &Held| {
-        let mut leads_back = Vec::new();
-        for Append { entry, .. } in entries {
-            let reading = follows
-                .replica
-                .read(entry.position, &entry.bytes, &mut follows.verifier);
-            let update = reading.update.unwrap();
-            let update = WindowUpdate::new(follows.replica.chain().clone(), update);
-            let update = match waits.take() {
-                Some(earlier) => update.after(earlier),
-                None => update,
-            };
-            leads_back.push(update.leads_back(held.head.load().as_deref()));
-            waits = Some(update);
-        }
-        leads_back
-    };
-    assert_eq!(read(&append_all(&mut leader).await, &ahead), [true]);
-    let mut has_reorg = false;
-    for (at, (reverted, applied)) in chain.steps.iter().enumerate().skip(6) {
-        leads.advance(*reverted, applied).await;
-        has_reorg |= *reverted > 0;
-        // From the reorg on, it is on the chain that the process has.
-        let entries = append_all(&mut leader).await;
-        assert_eq!(read(&entries, &ahead), [!has_reorg], "step {at}");
-    }
-    assert!(has_reorg);
-    // What was not applied is applied with the rest.
-    let update = waits.unwrap();
-    assert!(update.apply(&mut ahead.window).await.is_ok());
-    check_same(&leads, &ahead);
 }
 
 /// The window is not filled and does not begin at block 0: the oldest block of a snapshot comes

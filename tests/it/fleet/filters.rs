@@ -166,8 +166,9 @@ impl Shared {
 #[test]
 fn every_process_answers_every_filter() {
     let mut chain = MovingChain::make("fleet-filters-chain", 71, 60, [5, 3]);
-    let mut stage = Stage::at_genesis("fleet-filters", chain.genesis.clone());
-    let first = chain.take(10, &mut stage.geth);
+    let stage = Stage::at_genesis("fleet-filters", chain.genesis.clone());
+    let mut engine = stage.geth.engine();
+    let first = chain.take(10, &mut engine);
     let url = stage.redis.url();
     let further = ["--fleet", &url, "--api-key", OTHER_KEY];
     let leader = stage.join_by(Some(stage.geth.address()), &further);
@@ -190,7 +191,7 @@ fn every_process_answers_every_filter() {
     let mut session = Client::open(leader.address, &format!("/ws/v3/{KEY}"));
     let mut nets = [Net::new(), Net::new()];
     let is_over = AtomicBool::new(false);
-    let driver = Driver::of(&mut chain, &mut stage.geth);
+    let driver = Driver::of(&mut chain, &mut engine);
     thread::scope(|scope| {
         scope.spawn(|| driver.run(STEP_TIME));
         for poller in &mut pollers {
@@ -219,7 +220,7 @@ fn every_process_answers_every_filter() {
         driver.stop();
         is_over.store(true, Ordering::Relaxed);
     });
-    let head = chain.take(1, &mut stage.geth);
+    let head = chain.take(1, &mut engine);
     wait_heads(&[&leader, b, c], head);
     let mut expected = stage.geth.connect().result("eth_getLogs", &below);
     for poller in &mut pollers {
@@ -278,7 +279,7 @@ fn every_process_answers_every_filter() {
     let [killed, c] = replicas;
     all.remove(killed.address);
     drop(killed);
-    let head = chain.take(1, &mut stage.geth);
+    let head = chain.take(1, &mut engine);
     wait_heads(&[&leader, &c], head);
     let found = changes(proxy, &id);
     check("the head", &found.last(), &Some(&json!(head.1)));

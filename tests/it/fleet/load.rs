@@ -119,7 +119,7 @@ impl Load {
     }
 
     /// One process fails, and is there again; if it led, another one leads in time.
-    fn fail(&mut self, at: usize, fault: Fault, stage: &Stage) {
+    fn fail(&mut self, at: usize, fault: Fault, stage: &Stage, driver: &Driver<'_>) {
         let is_leader = self.leader(stage) == at;
         let before = epoch(&self.members[at].server);
         println!("{fault:?}, of the leader: {is_leader}, in epoch {before}");
@@ -162,6 +162,15 @@ impl Load {
             }
         }
         self.clients.go_on(20);
+        self.wait_caught_up(driver);
+    }
+
+    /// Waits until all processes have the head: a session at one that is behind by more than the
+    /// window could not go on.
+    fn wait_caught_up(&self, driver: &Driver<'_>) {
+        let all: Vec<&Server> = self.members.iter().map(|member| &member.server).collect();
+        let pause = driver.pause();
+        wait_heads(&all, pause.head);
     }
 
     /// How often processes have lost the lease because they did not renew it in time.
@@ -225,7 +234,7 @@ fn clients_go_on_while_processes_are_replaced_and_fail() {
             };
             // The leader meets each of them before one comes again.
             let fault = FAULTS[(round / 2 % 3) as usize];
-            load.fail(at, fault, &stage);
+            load.fail(at, fault, &stage, &driver);
         }
 
         // The store too, for longer than a lease, and it comes back with its data and without.
@@ -240,6 +249,7 @@ fn clients_go_on_while_processes_are_replaced_and_fail() {
             stage.redis.restart(with_data);
             load.clients.go_on(50);
             load.leader(&stage);
+            load.wait_caught_up(&driver);
         }
         driver.stop();
     });
