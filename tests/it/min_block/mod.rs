@@ -83,42 +83,36 @@ fn every_answer_names_the_head() {
     let whole = json!([{"fromBlock": "earliest", "toBlock": "latest"}]);
     let notification = json!({"jsonrpc": "2.0", "method": "eth_blockNumber"});
     let answers = [
-        ("result", number_request().to_string(), 200),
-        (
-            "streamed",
-            request(1, "eth_getLogs", &whole).to_string(),
-            200,
-        ),
+        ("result", number_request().to_string()),
+        ("streamed", request(1, "eth_getLogs", &whole).to_string()),
         (
             "no such method",
             request(1, "eth_none", &json!([])).to_string(),
-            200,
         ),
-        (
-            "params",
-            request(1, "eth_getProof", &json!([])).to_string(),
-            200,
-        ),
-        ("batch", json!([number_request(), 1]).to_string(), 200),
-        ("empty batch", "[]".to_owned(), 200),
+        ("params", request(1, "eth_getProof", &json!([])).to_string()),
+        ("batch", json!([number_request(), 1]).to_string()),
+        ("empty batch", "[]".to_owned()),
         (
             "batch of too many",
             json!(vec![number_request(); 2_000]).to_string(),
-            200,
         ),
-        ("notification", notification.to_string(), 200),
-        ("no JSON", "{".to_owned(), 400),
-        ("min block", with_member(&json!("?")).to_string(), 200),
+        ("notification", notification.to_string()),
+        ("no JSON", "{".to_owned()),
+        ("min block", with_member(&json!("?")).to_string()),
     ];
-    for (case, body, status) in answers {
+    for (case, body) in answers {
         let response = connection.post(body);
-        check(case, &response.status, &status);
+        check(case, &response.status, &200);
         check(case, &seen(&response).1, &named);
     }
     let server = Server::start(&["--block-time", "0s", "--rate-limit", "1"]);
     let mut connection = server.connect();
-    let batch = json!(vec![number_request(); 5]).to_string();
-    let response = connection.post(batch);
+    let response = loop {
+        let response = connection.post(number_request().to_string());
+        if response.status != 200 {
+            break response;
+        }
+    };
     check("quota", &response.status, &429);
     check("quota", &seen(&response).1, &named);
 }
