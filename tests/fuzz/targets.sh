@@ -1,6 +1,8 @@
 # What tests/fuzz/run and tests/fuzz/minimize share. They are in the project's folder when they read this.
 
 work=tests/fuzz/.work
+# Inputs that fuzzers have found, a folder for each target: the fewest that cover as much.
+found=tests/fuzz/found.tar.gz
 
 fail() {
   printf 'tests/fuzz: %s\n' "$1" >&2
@@ -17,6 +19,23 @@ choose_targets() {
   for target in "${targets[@]}"; do
     [[ -f tests/fuzz/targets/$target.rs ]] || fail "there is no target $target in tests/fuzz/targets"
   done
+}
+
+# Unpacks what was found before, for targets that have nothing in $work yet.
+unpack_found() {
+  local target
+  mkdir -p "$work"
+  for target in "${targets[@]}"; do
+    [[ -d $work/$target ]] || tar -xzf "$found" -C "$work" "$target" 2>/dev/null || mkdir -p "$work/$target"
+  done
+}
+
+# Writes $work to $found. The same inputs make the same bytes.
+pack_found() {
+  local all
+  mapfile -t all < <(cd tests/fuzz/corpus && printf '%s\n' *)
+  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode='u=rwX,go=rX' -C "$work" -c "${all[@]}" \
+    | gzip --no-name --best >"$found"
 }
 
 # Builds the programs of all targets, and copies them to $work/bin: a long run goes on with what it began with, even if

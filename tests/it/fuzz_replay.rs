@@ -1,7 +1,9 @@
-//! Runs the fuzz targets' checks over their corpus, and over every seed truncated at and changed in
-//! each byte.
+//! Runs the fuzz targets' checks over their corpus, over every seed truncated at and changed in
+//! each byte, and over what fuzzers have found.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command, sync::LazyLock};
+
+use crate::harness::scratch;
 
 #[path = "../fuzz/checks/mod.rs"]
 #[allow(
@@ -60,7 +62,23 @@ fn check_every(target: &str, step: usize) {
         }
     }
     assert!(count > 0, "{target} has no seeds");
+    let found = fs::read_dir(FOUND.join(target)).unwrap();
+    let found: Vec<_> = found.map(|entry| entry.unwrap().path()).collect();
+    assert!(!found.is_empty(), "fuzzers have found nothing for {target}");
+    found
+        .iter()
+        .for_each(|path| check(&fs::read(path).unwrap()));
 }
+
+/// Inputs that fuzzers have found, a folder for each target.
+static FOUND: LazyLock<PathBuf> = LazyLock::new(|| {
+    let unpacked = scratch("found");
+    let mut tar = Command::new("tar");
+    let tar = tar.arg("-xzf").arg(folder("found.tar.gz"));
+    let status = tar.arg("-C").arg(&unpacked).status().unwrap();
+    assert!(status.success(), "{status}");
+    unpacked
+});
 
 #[test]
 fn every_target_has_a_check_and_seeds() {

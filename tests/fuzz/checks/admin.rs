@@ -83,7 +83,6 @@ fn check_written(name: &str, given: &Value, written: &Value) {
             }
         }
         (Value::String(given), Value::String(written)) => {
-            let digits = |text: &str| text.trim_start_matches("0x").to_ascii_lowercase();
             let is_same = match name {
                 "contracts" => digits(given) == digits(written),
                 "origins" => origin(given) == *written,
@@ -94,6 +93,12 @@ fn check_written(name: &str, given: &Value, written: &Value) {
         }
         _ => assert_eq!(given, written, "{name}"),
     }
+}
+
+/// The digits of an address, in lower case, without `0x` or `0X`.
+fn digits(address: &str) -> String {
+    let address = address.to_ascii_lowercase();
+    address.trim_start_matches("0x").to_owned()
 }
 
 /// An origin as browsers write it: in lower case, without the port that its scheme has anyway.
