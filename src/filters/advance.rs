@@ -67,7 +67,7 @@ impl Advance {
     ) -> Result<Option<Self>, StoreAway> {
         let moved = store.next_place(name, to)?;
         // From here on, it is taken back if nobody waits for it any more.
-        let advance = Self {
+        let mut advance = Self {
             filter: Arc::clone(filter),
             before: before.clone(),
             moved,
@@ -85,7 +85,6 @@ impl Advance {
             }
             Err(NotMoved::Unknown) => {
                 // The client may ask another process once it has the error.
-                let mut advance = advance;
                 if let Some(back) = advance.take_back() {
                     back.made().await;
                 }

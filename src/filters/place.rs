@@ -75,12 +75,19 @@ impl Place {
             Mark::Here { version, .. } => return snapshot.version() < *version,
             Mark::Stored(stored) => stored.is_recent,
         };
-        let (number, hash) = (self.cursor.number(), *self.cursor.hash());
-        let block = MinBlock::Block(BlockId { number, hash });
-        if !block.is_reached(&Seen(snapshot)) {
+        let block = block_at(self.cursor);
+        if !MinBlock::Block(block).is_reached(&Seen(snapshot)) {
             return true;
         }
         // The head may have gone to a lower number, of which this process does not know yet.
-        is_recent && number >= snapshot.oldest() && !snapshot.has_seen(&hash)
+        is_recent && block.number >= snapshot.oldest() && !snapshot.has_seen(&block.hash)
+    }
+}
+
+/// Number and hash of the block at a cursor.
+pub(super) const fn block_at(cursor: Cursor) -> BlockId {
+    BlockId {
+        number: cursor.number(),
+        hash: *cursor.hash(),
     }
 }

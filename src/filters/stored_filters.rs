@@ -22,7 +22,7 @@ use super::{
     criteria::{criteria_of, kind_of},
     error::StoreAway,
     filter_kind::FilterKind,
-    place::{Place, StoredPlace},
+    place::{Place, StoredPlace, block_at},
 };
 use crate::{limits::FILTER_CHANGES_MAX, metrics::RecordRefusals};
 
@@ -139,10 +139,7 @@ impl StoredFilters {
     fn place(&self, name: &FilterName, cursor: Cursor) -> Result<StoredPlace, StoreAway> {
         let tag = random().map(u64::from_be_bytes);
         let place = FilterPlace {
-            block: BlockId {
-                number: cursor.number(),
-                hash: *cursor.hash(),
-            },
+            block: block_at(cursor),
             moved_at: self.0.store.now().unwrap_or(0),
             tag: tag.map_err(|_| StoreAway)?,
         };

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use nearhead_actors::readiness::Readiness;
+use nearhead_actors::{fleet::id_of, readiness::Readiness};
 use nearhead_chain::window::{Snapshot, WINDOW_BLOCKS};
 use nearhead_fleet::min_block::{MinBlock, Ticket, Waiters};
 use tokio::{
@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     envelope::{Call, Envelope},
     error::RpcError,
-    seen::{Seen, head_of},
+    seen::Seen,
     via::Via,
 };
 use crate::{
@@ -172,6 +172,6 @@ impl Wanted {
 }
 
 fn not_reached(snapshot: &Snapshot, wanted: MinBlock) -> RpcError {
-    let head = head_of(snapshot);
+    let head = id_of(snapshot.head());
     RpcError::NotReached(Box::new((head, wanted)))
 }

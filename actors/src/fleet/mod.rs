@@ -47,3 +47,4 @@ pub use node_follower::HeadCheck;
 pub use source::{FleetConfig, FleetSource, SharedStore};
 pub use state_share::StateShareCounts;
 pub use status::{FleetFacts, FleetProcesses, FleetStatus, LOST_REASONS, Role, lost_label};
+pub use window_update::id_of;

@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nearhead_fleet::{
-    block_id::BlockId,
     fleet_key::FleetKey,
     presence::{Presence, Process, plain},
     sealed,
 };
 use tokio::time;
 
-use super::{FleetStatus, quotas::LoanDesk, store::FleetStore};
+use super::{FleetStatus, quotas::LoanDesk, store::FleetStore, window_update::id_of};
 use crate::head::Head;
 
 /// Longest wait for the store at the end, to say that the process ends.
@@ -60,13 +59,7 @@ impl PresenceWriter {
     /// What this process is now.
     fn now(&self) -> Process {
         let facts = self.status.facts();
-        let head = self.head.load().map(|snapshot| {
-            let head = snapshot.head();
-            BlockId {
-                number: head.number(),
-                hash: head.hash,
-            }
-        });
+        let head = self.head.load().map(|snapshot| id_of(snapshot.head()));
         Process {
             role: facts.role.label().to_owned(),
             epoch: facts.epoch,

@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// Number and hash of a block.
-pub(super) fn id_of(block: &Block) -> BlockId {
+#[must_use]
+pub fn id_of(block: &Block) -> BlockId {
     BlockId {
         number: block.number(),
         hash: block.hash,

@@ -18,16 +18,16 @@ use nearhead_fleet::{
         STORED_FILTERS_BYTES_PER_TENANT_MAX, STORED_FILTERS_MAX, STORED_FILTERS_PER_TENANT_MAX,
     },
     filter::FilterName,
-    scripts::{self, FilterMade, FilterMoved, UnknownAnswer},
+    scripts::{self, FilterMade, FilterMoved},
 };
 use redis::Value;
 use tokio::sync::oneshot;
 
 use super::{
-    StoreError, StoreFault, StoreOptions, millis,
+    StoreError, StoreFault, StoreOptions, key_of, millis,
     pipe::{Pipe, PipeAnswer, PipeCall, PipeCounts},
     reply,
-    script::KnownScript,
+    script::{KnownScript, parsed},
 };
 
 static MAKE: KnownScript = KnownScript::new(scripts::MAKE_FILTER);
@@ -103,7 +103,7 @@ impl FilterStore {
     }
 
     fn key(&self, name: &str) -> String {
-        format!("{{{}}}:{name}", self.prefix)
+        key_of(&self.prefix, name)
     }
 
     /// The key of a filter, and those of the names by which it is counted.
@@ -148,8 +148,8 @@ impl FilterStore {
             args,
             bytes_max: FRAME_BYTES,
         };
-        let answer = self.pipe.ask(call, CALL_TIME_MAX);
-        parsed(answer.await?, FilterMade::parse)
+        let (server, answer, _) = self.pipe.ask(call, CALL_TIME_MAX).await?;
+        parsed(server, answer, FilterMade::parse)
     }
 
     /// Reads a filter, with what it is for if `with_criteria`, and keeps it for longer.
@@ -224,8 +224,8 @@ impl FilterStore {
             .now()
             .map(|now| now.saturating_add(millis(CALL_TIME_MAX)));
         let call = self.step(name, from, to, not_after);
-        let answer = self.pipe.ask(call, FILTER_MOVE_TIME_MAX).await?;
-        let moved = parsed(answer, FilterMoved::parse)?;
+        let (server, answer, _) = self.pipe.ask(call, FILTER_MOVE_TIME_MAX).await?;
+        let moved = parsed(server, answer, FilterMoved::parse)?;
         Ok(moved == FilterMoved::Moved)
     }
 
@@ -295,15 +295,4 @@ impl FilterStore {
 
 fn number(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
-}
-
-/// Reads an answer that is a word and a number.
-fn parsed<T>(
-    (server, value, _): (Arc<str>, Value, Instant),
-    parse: impl FnOnce(&str, i64) -> Result<T, UnknownAnswer>,
-) -> Result<T, StoreError> {
-    let answer = reply::word_and_number(value);
-    let parsed = answer
-        .and_then(|(word, number)| parse(&word, number).map_err(|error| error.to_string().into()));
-    parsed.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
 }

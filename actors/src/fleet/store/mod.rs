@@ -145,7 +145,7 @@ impl FleetStore {
     /// An option cannot be used.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(&options)?);
-        let key = |name| format!("{{{}}}:{name}", options.prefix);
+        let key = |name| key_of(&options.prefix, name);
         Ok(Self(Arc::new(Inner {
             keys: Keys {
                 lease: key("lease"),
@@ -323,6 +323,11 @@ impl FleetStore {
     ) -> Result<T, StoreError> {
         run(&self.0.control, call, CALL_TIME_MAX, parse).await
     }
+}
+
+/// The key of a name, with the prefix of a fleet.
+fn key_of(prefix: &str, name: &str) -> String {
+    format!("{{{prefix}}}:{name}")
 }
 
 fn millis(time: Duration) -> u64 {

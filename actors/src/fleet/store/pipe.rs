@@ -31,6 +31,7 @@ use super::{
     StoreError, StoreFault, StoreOptions,
     connect::Connector,
     line::Line,
+    millis,
     script::{KnownScript, ScriptCall},
 };
 
@@ -226,7 +227,6 @@ impl Shared {
         if !self.is_away.load(Ordering::Relaxed) {
             return true;
         }
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let now = millis(self.started.elapsed());
         let at = self.try_at.load(Ordering::Relaxed);
         let next = now.saturating_add(millis(RECONNECT_PAUSE));

@@ -19,6 +19,7 @@ use tokio::runtime::Builder;
 use super::{
     StoreError, StoreFault, StoreOptions,
     connect::Connector,
+    key_of,
     line::Line,
     reply,
     script::{KnownScript, ScriptCall, ask},
@@ -134,7 +135,7 @@ impl FleetRecords {
     }
 
     pub(super) fn key(&self, name: &str) -> String {
-        format!("{{{}}}:{name}", self.prefix)
+        key_of(&self.prefix, name)
     }
 
     fn audit_key(&self, kind: AuditKind) -> String {

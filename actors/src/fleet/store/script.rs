@@ -92,6 +92,15 @@ pub(super) async fn run<T>(
     parse: impl FnOnce(&str, i64) -> Result<T, UnknownAnswer>,
 ) -> Result<T, StoreError> {
     let (server, answer) = ask(line, call, REPLY_BYTES_MAX, limit).await?;
+    parsed(server, answer, parse)
+}
+
+/// Reads an answer that is a word and a number.
+pub(super) fn parsed<T>(
+    server: Arc<str>,
+    answer: Value,
+    parse: impl FnOnce(&str, i64) -> Result<T, UnknownAnswer>,
+) -> Result<T, StoreError> {
     let answer = reply::word_and_number(answer);
     let parsed = answer.and_then(|(word, number)| {
         let word = printable(&word);
