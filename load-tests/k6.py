@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 
 from figures import STEPS, Step
@@ -11,6 +12,10 @@ K6 = WORK / "bin" / "k6"
 # k6 exits with this code if a threshold was crossed.
 THRESHOLD_CROSSED = 99
 OUTCOMES = ("good", "refused", "late", "wrong")
+# The chain of the scripts.
+CHAIN = ["--source", "dev", "--reorg-every", "20", "--reorg-depth", "3"]
+# The option of k6 that names the file of its summary.
+SUMMARY = "--summary-export"
 
 
 def install():
@@ -30,6 +35,40 @@ def command(script, name, options=(), cores=""):
     }
     words = [str(K6), "run", "--quiet", "--no-color", *options]
     return pinned([*words, str(ROOT / "load-tests" / f"{script}.js")], cores), environment
+
+
+def urls_of(server):
+    """Where the scripts find this server, as variables of their environment."""
+    return {
+        "NEARHEAD_URL": f"http://127.0.0.1:{server.port}{server.path}",
+        "NEARHEAD_WS_URL": f"ws://127.0.0.1:{server.port}/ws{server.path}",
+        "NEARHEAD_METRICS_URL": f"http://127.0.0.1:{server.admin_port}/metrics",
+    }
+
+
+def script_command(script, name, options=()):
+    """The command that runs a script which prints a summary, its environment, and the file of the summary: the one
+    that the options name, else results/NAME.json. An older file is deleted."""
+    summary = named_summary(options)
+    more = ["--summary-trend-stats", "med,p(95),p(99),max"]
+    if summary is None:
+        summary = RESULTS / f"{name}.json"
+        more += [SUMMARY, str(summary)]
+    words, environment = command(script, name, [*options, *more])
+    summary.unlink(missing_ok=True)
+    return words, environment, summary
+
+
+def named_summary(options):
+    """The file that these options of k6 name for its summary."""
+    for option, following in zip(options, [*options[1:], ""]):
+        word, equals, file = option.partition("=")
+        if word == SUMMARY:
+            file = file if equals else following
+            if not file:
+                raise Failure(f"{SUMMARY} needs a file")
+            return pathlib.Path(file)
+    return None
 
 
 def offer(name, phases, timeout_ms, cores=""):

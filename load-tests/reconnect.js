@@ -4,6 +4,8 @@ import { WebSocket } from 'k6/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 
+import { countRefusal } from './refusals.js';
+
 const url = __ENV.NEARHEAD_WS_URL;
 const sessions = Number(__ENV.SESSIONS || 400);
 const cuts = Number(__ENV.CUTS || 4);
@@ -41,6 +43,7 @@ function connect(turn, at) {
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     if (message.method !== undefined) return;
+    countRefusal(message);
     check(message, {
       'a session that is back gets answers': ({ id, result }) => (
         result !== undefined && (id === 1 ? /^0x[0-9a-f]{64}$/.test(result.hash) : id === 2)),

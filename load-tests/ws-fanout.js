@@ -4,10 +4,13 @@ import { WebSocket } from 'k6/websockets';
 import { check } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 
+import { countRefusal } from './refusals.js';
+
 const url = __ENV.NEARHEAD_WS_URL;
 const seconds = Number(__ENV.SECONDS || 25);
 const sessions = Number(__ENV.SESSIONS || 200);
 const vus = 4;
+const perVu = Math.ceil(sessions / vus);
 
 export const options = {
   scenarios: {
@@ -17,6 +20,8 @@ export const options = {
   },
   thresholds: {
     checks: ['rate==1'],
+    // Each session gets heads: one that never connects fails no check.
+    sessions_following: [`count==${perVu * vus}`],
     // One head a second, with a margin for start and end.
     heads: [`count>${sessions * (seconds - 5)}`],
     logs: [`count>${sessions * (seconds - 5)}`],
@@ -26,6 +31,7 @@ export const options = {
   },
 };
 
+const following = new Counter('sessions_following');
 const heads = new Counter('heads');
 const logs = new Counter('logs');
 const removed = new Counter('removed');
@@ -61,7 +67,10 @@ function follow(until) {
     const isBranch = last !== null && Number(head.number) <= Number(last.number)
       && (known.has(head.parentHash) || Number(head.number) <= first);
     check(head, { 'a head follows without a gap': () => isNext || isBranch });
-    if (last === null) first = Number(head.number);
+    if (last === null) {
+      first = Number(head.number);
+      following.add(1);
+    }
     known.add(head.hash);
     last = head;
   };
@@ -87,6 +96,7 @@ function follow(until) {
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
     if (message.method === undefined) {
+      countRefusal(message);
       check(message, {
         'eth_subscribe returns an id': (m) => /^0x[0-9a-f]+$/.test(m.result),
       });
@@ -101,5 +111,5 @@ function follow(until) {
 
 export default function () {
   const until = Date.now() + seconds * 1000;
-  for (let index = 0; index < sessions / vus; index += 1) follow(until);
+  for (let index = 0; index < perVu; index += 1) follow(until);
 }

@@ -6,6 +6,8 @@ import { WebSocket } from 'k6/websockets';
 import { check, sleep } from 'k6';
 import { Counter, Trend } from 'k6/metrics';
 
+import { countRefusal } from './refusals.js';
+
 const url = __ENV.NEARHEAD_WS_URL;
 const metricsUrl = __ENV.NEARHEAD_METRICS_URL;
 const seconds = Number(__ENV.SECONDS || 25);
@@ -74,6 +76,7 @@ export function read() {
       const answer = JSON.parse(data);
       answerMs.add(Date.now() - waiting.at);
       answers.add(1);
+      countRefusal(answer);
       check(answer, {
         'the others get responses': (a) => (
           a.id === waiting.id && /^0x[0-9a-f]{64}$/.test(a.result.hash)),
