@@ -45,6 +45,11 @@ class Phase:
     # By kind of request: how many were answered, p50 and p99.
     kinds: dict = dataclasses.field(default_factory=dict)
     steps: list = dataclasses.field(default_factory=list)
+    # Long answers that were compared whole and are right, None if the workload has none; and how many were asked for.
+    whole: int | None = None
+    whole_asked: int = 0
+    # When its load generator had ended, if it has a process for each phase (monotonic).
+    ended: float = 0
 
     @property
     def sent(self):
@@ -63,6 +68,10 @@ class Phase:
     def achieved(self):
         return self.sent / (self.rate * self.counted)
 
+    @property
+    def whole_said(self):
+        return "-" if self.whole is None else f"{self.whole:,} of {self.whole_asked:,}"
+
     def figures(self):
         """As JSON, without the material."""
         kept = dataclasses.replace(self, workload=self.workload.name)
@@ -80,6 +89,9 @@ class Phase:
             found.append(f"{self.title}: no client was free for {self.dropped} requests")
         if self.wrong:
             found.append(f"{self.title}: {self.wrong} wrong answers")
+        # In an overload, all of them may have been refused: the table shows it.
+        if self.whole == 0 and (not self.whole_asked or self.good > self.sent / 2):
+            found.append(f"{self.title}: no long answer was compared whole, of {self.whole_asked}")
         if self.must_answer and self.refused + self.late:
             found.append(f"{self.title}: {self.refused} requests refused and {self.late} late")
         return found

@@ -2,6 +2,7 @@
 
 import vegeta
 from figures import Phase
+from memory import resident_mib, wait_freed, wait_returned
 from tables import table
 from workloads import Workload
 
@@ -21,19 +22,32 @@ REFUSED_MAX = 0.01
 P50_MAX = 2
 
 
-def measure(options, server, window, flood):
-    """Returns what is wrong."""
-    name = f"neighbours-{flood}"
-    at = f"http://127.0.0.1:{server.port}"
-    flooding = {"workload": Workload(flood, server, window), "url": f"{at}/v3/{FLOODER}"}
-    closed = Phase(
-        "alone", start=0, seconds=CAPACITY_SECONDS, rate=None, clients=CAPACITY_CLIENTS, **flooding
+def url_of(server, path):
+    return f"http://127.0.0.1:{server.port}{path}"
+
+
+def answer_alone(options, server, workload):
+    """The requests of a flood in a closed loop, with nothing else to do."""
+    alone = Phase(
+        "alone",
+        workload,
+        url_of(server, f"/v3/{FLOODER}"),
+        start=0,
+        seconds=CAPACITY_SECONDS,
+        rate=None,
+        clients=CAPACITY_CLIENTS,
     )
-    vegeta.offer(f"{name}-capacity", [closed], TIMEOUT_MS, options.generator_cores)
-    rate = max(1, round(closed.goodput * FLOOD_LOAD))
+    vegeta.offer(f"neighbours-{workload.name}-capacity", [alone], TIMEOUT_MS, options.generator_cores)
+    return alone
+
+
+def measure(options, server, mix, alone, calm):
+    """Floods with what was answered alone. Returns what is wrong; `calm` MiB are resident without load."""
+    flood = alone.workload.name
+    rate = max(1, round(alone.goodput * FLOOD_LOAD))
     mine = {
-        "workload": Workload("mix", server, window),
-        "url": at + server.path,
+        "workload": mix,
+        "url": url_of(server, server.path),
         "seconds": options.seconds,
         "rate": options.rate,
         "clients": options.rate * 2,
@@ -45,22 +59,29 @@ def measure(options, server, window, flood):
     )
     other = Phase(
         "the flood",
+        alone.workload,
+        alone.url,
         start=options.seconds,
         seconds=options.seconds,
         rate=rate,
         clients=min(rate * 2 + 20, FLOOD_CLIENTS_MAX),
-        **flooding,
     )
     # On one core, who floods must not keep the other client from its clock.
     other.niceness = 19
-    phases = [before, during, other, after]
-    vegeta.offer(name, phases, TIMEOUT_MS, options.generator_cores)
+    phases, faults = [before, during, other, after], []
+    print(f"\nflood of {flood}")
+
+    def wait():
+        faults.extend(wait_returned(server, calm, other.ended))
+
+    vegeta.offer(f"neighbours-{flood}", phases, TIMEOUT_MS, options.generator_cores, before_reading=wait)
     print(
-        f"\nflood of {flood}: {rate}/s, {FLOOD_LOAD} times what is answered of it alone ({closed.goodput:.0f}/s); "
+        f"{rate}/s, {FLOOD_LOAD} times what is answered of it alone ({alone.goodput:.0f}/s); "
         f"the other key: {options.rate} requests/s of the mix"
     )
+    times = ("p50 ms", "p99 ms", "p50, x before")
     table(
-        ("", "offered/s", "sent", "goodput/s", "refused", "late", "wrong", "p50 ms", "p99 ms", "p50, x before"),
+        ("", "offered/s", "sent", "goodput/s", "refused", "late", "wrong", "whole", *times),
         [
             (
                 phase.title,
@@ -70,20 +91,22 @@ def measure(options, server, window, flood):
                 f"{phase.share(phase.refused):.1%}",
                 f"{phase.share(phase.late):.1%}",
                 phase.wrong,
+                phase.whole_said,
                 f"{phase.p50_ms:.2f}",
                 f"{phase.p99_ms:.2f}",
-                f"{phase.p50_ms / before.p50_ms:.1f}" if phase is not other else "",
+                f"{phase.p50_ms / before.p50_ms:.1f}" if phase is not other and before.good else "",
             )
             for phase in phases
         ],
     )
-    faults = [fault for phase in (closed, before, during, after) for fault in phase.faults()]
+    faults += [fault for phase in (alone, before, during, after) for fault in phase.faults()]
+    faults += [f"{phase.title}: no answer" for phase in (alone, before, during, after) if not phase.good]
     if other.wrong:
         faults.append(f"{other.title}: {other.wrong} wrong answers")
     lost = during.share(during.refused + during.late)
     if lost > REFUSED_MAX:
         faults.append(f"{lost:.1%} of the other key's requests refused or late, at most {REFUSED_MAX:.0%}")
-    if during.p50_ms > P50_MAX * before.p50_ms:
+    if before.good and during.p50_ms > P50_MAX * before.p50_ms:
         times = during.p50_ms / before.p50_ms
         faults.append(f"the other key's p50 is {times:.1f} times that before, at most {P50_MAX}")
     return [f"{flood}, {fault}" for fault in faults]
@@ -92,4 +115,10 @@ def measure(options, server, window, flood):
 def run(options, servers, window):
     """Prints a table of each flood."""
     server = servers[0]
-    return [fault for flood in FLOODS for fault in measure(options, server, window(server), flood)]
+    material = window(server)
+    mix, *floods = (Workload(name, server, material) for name in ("mix", *FLOODS))
+    # The first answers of each kind let tables grow to their size.
+    alone = [answer_alone(options, server, workload) for workload in floods]
+    wait_freed([server])
+    calm = resident_mib(server)
+    return [fault for one in alone for fault in measure(options, server, mix, one, calm)]

@@ -105,7 +105,7 @@ def children_seconds():
 
 
 HEAD = ["load", "offered/s", "sent", "goodput/s", "of capacity"]
-HEAD += ["refused", "late", "wrong", "p50 ms", "p99 ms", "x 70%"]
+HEAD += ["refused", "late", "wrong", "whole", "p50 ms", "p99 ms", "x 70%"]
 
 
 def print_phases(phases, capacity):
@@ -122,6 +122,7 @@ def print_phases(phases, capacity):
                 f"{phase.share(phase.refused):.0%}",
                 f"{phase.share(phase.late):.0%}",
                 phase.wrong,
+                phase.whole_said,
                 f"{phase.p50_ms:.1f}" if phase.good else "-",
                 f"{phase.p99_ms:.1f}" if phase.good else "-",
                 f"{phase.p99_ms / calm:.1f}" if phase.good and calm else "-",

@@ -23,6 +23,10 @@ class Failure(Exception):
     """The run cannot give figures; the message says why."""
 
 
+class Refused(Failure):
+    """The server had no room for the request: 429 or 503."""
+
+
 def build(*examples):
     """Builds nearhead and these examples in release mode."""
     WORK.mkdir(parents=True, exist_ok=True)
@@ -109,6 +113,18 @@ class Server:
         """User and system time of the process and those behind it, by their CPU clocks (clock_getcpuclockid(3))."""
         return sum(time.clock_gettime(~pid << 3 | 2) for pid in self.pids())
 
+    def wait_idle(self, seconds):
+        """Waits until it has used less than a twentieth of a core for a second."""
+        deadline = time.monotonic() + seconds
+        before = self.cpu_seconds()
+        while time.monotonic() < deadline:
+            time.sleep(1)
+            now = self.cpu_seconds()
+            if now - before < 0.05:
+                return
+            before = now
+        raise Failure(f"{self.name} was not idle within {seconds} s")
+
     def pids(self):
         return [self.process.pid, *(pid for server in self.behind for pid in server.pids())]
 
@@ -116,22 +132,27 @@ class Server:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
 
-    def fetch(self, verb, path, body=None, port=None):
-        """The response's body, and the size of the whole response in bytes."""
+    def fetch(self, verb, path, body=None, port=None, encoding=None):
+        """The response's body as it was sent, in this encoding if one is given, and the size of the whole response in
+        bytes, without the framing of chunks."""
         connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)
-        connection.request(verb, path, body, {"Content-Type": "application/json"} if body else {})
+        headers = {"Content-Type": "application/json"} if body else {}
+        connection.request(verb, path, body, headers | ({"Accept-Encoding": encoding} if encoding else {}))
         response = connection.getresponse()
         payload = response.read()
+        if response.getheader("Content-Encoding") != encoding:
+            raise Failure(f"{self.name} answered in encoding {response.getheader('Content-Encoding')}")
         head = sum(len(k) + len(v) + 4 for k, v in response.getheaders()) + len(
             f"HTTP/1.1 200 {response.reason}\r\n\r\n"
         )
         connection.close()
         if response.status != 200:
-            raise Failure(f"{self.name} answered {response.status}: {payload[:200]!r}")
+            kind = Refused if response.status in (429, 503) else Failure
+            raise kind(f"{self.name} answered {response.status}: {payload[:200]!r}")
         return payload, head + len(payload)
 
-    def post(self, body):
-        return self.fetch("POST", self.path, body)
+    def post(self, body, encoding=None):
+        return self.fetch("POST", self.path, body, encoding=encoding)
 
     def call(self, method, params):
         payload, _ = self.post(request(method, params))

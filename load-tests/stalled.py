@@ -1,12 +1,15 @@
-"""A thousand clients that ask for 25 MB each and do not read, beside one that goes on."""
+"""A thousand clients that ask for 25 MB each and do not read, beside one that goes on, or beside an overload."""
 
+import contextlib
 import select
 import socket
 import threading
 import time
 
 import vegeta
+from cpu_quota import cpu_quota
 from figures import Phase
+from memory import resident_mib, wait_returned
 from servers import Failure, metrics, request
 from tables import table
 from workloads import Workload
@@ -19,11 +22,21 @@ ITEMS_MAX = 1_000
 # Bytes that the kernel holds for a client that does not read, about.
 RECEIVE_BYTES = 4 << 10
 TIMEOUT_MS = 2_000
+# An overload, as in overload.py. The share of a core that the server has.
+SHARE = 0.05
+# Connections that find the capacity, and for how long.
+CAPACITY_CLIENTS = 16
+CAPACITY_SECONDS = 4
+# Connections at most.
+OVERLOAD_CLIENTS_MAX = 4_000
+# All clients of an overload connect when it begins: this is not counted.
+SETTLES_SECONDS = 1
 SAMPLE_SECONDS = 0.25
 
-# What is required: of the clients, in seconds; and of the other client's p99, times that before.
+# What is required: of the clients, in seconds; and of the other client's p99 and goodput, times those before.
 EVICTED_MAX = 10
 P99_MAX = 1.05
+GOODPUT_MIN = 0.8
 
 
 def batch(server, window):
@@ -83,31 +96,51 @@ def run(options, servers, window):
     """Prints one table, and returns what is wrong."""
     (server,) = servers
     material = window(server)
+    with cpu_quota(server.pids(), SHARE) if options.load else contextlib.nullcontext():
+        return attack(options, server, material)
+
+
+def load_of(options, server, workload, url):
+    """What the other client sends: at --rate, or so many times the capacity."""
+    if not options.load:
+        return {"rate": options.rate, "clients": options.rate * 2, "must_answer": True}
+    closed = Phase("alone", workload, url, 0, CAPACITY_SECONDS, None, CAPACITY_CLIENTS)
+    vegeta.offer("stalled-capacity", [closed], TIMEOUT_MS, options.generator_cores)
+    rate = max(1, round(closed.goodput * options.load))
+    clients = min(rate * TIMEOUT_MS // 1_000 + 20, OVERLOAD_CLIENTS_MAX)
+    return {"rate": rate, "clients": clients, "settles": SETTLES_SECONDS}
+
+
+def attack(options, server, material):
     workload, body = Workload("mix", server, material), batch(server, material)
     url = f"http://127.0.0.1:{server.port}{server.path}"
+    load = load_of(options, server, workload, url)
     budget = metrics(server, "nearhead_reply_bytes")['nearhead_reply_bytes{kind="max"}'] / (1 << 20)
 
     def measure(title):
         memory = Memory(server)
         memory.start()
-        phase = Phase(title, workload, url, 0, options.seconds, options.rate, options.rate * 2, must_answer=True)
+        phase = Phase(title, workload, url, start=0, seconds=options.seconds, **load)
         vegeta.offer(f"stalled-{title}", [phase], TIMEOUT_MS, options.generator_cores)
         return phase, *memory.most()
 
     before = measure("before")
+    calm = resident_mib(server)
     stalled = Stalled(server, body)
     looking = threading.Thread(target=watch, args=(stalled, options.seconds), daemon=True)
     looking.start()
     during = measure("during")
     looking.join()
+    ended = time.monotonic()
     after = measure("after")
     measured = [before, during, after]
     print(
         f"{CLIENTS} clients that do not read {BATCH_BYTES:,} bytes each; "
-        f"the other: {options.rate} requests/s of the mix"
+        f"the other: {load['rate']:,} requests/s of the mix"
+        + (f", {options.load:g} times what {SHARE:.0%} of a core answers" if options.load else "")
     )
     table(
-        ("", "goodput/s", "refused", "late", "wrong", "p50 ms", "p99 ms", "resident MiB", "charged MiB"),
+        ("", "goodput/s", "refused", "late", "wrong", "whole", "p50 ms", "p99 ms", "resident MiB", "charged MiB"),
         [
             (
                 phase.title,
@@ -115,6 +148,7 @@ def run(options, servers, window):
                 phase.refused,
                 phase.late,
                 phase.wrong,
+                phase.whole_said,
                 f"{phase.p50_ms:.2f}",
                 f"{phase.p99_ms:.2f}",
                 f"{resident:,.0f}",
@@ -125,19 +159,29 @@ def run(options, servers, window):
     )
     longest = max(stalled.ended, default=0)
     print(
-        f"disconnected: {len(stalled.ended)}, the last after {longest:.1f} s; budget of replies {budget:,.0f} MiB; "
-        f"resident in the end {server.resident_kib() / 1024:,.0f} MiB"
+        f"disconnected: {len(stalled.ended)}, the last after {longest:.1f} s; budget of replies {budget:,.0f} MiB"
     )
-    faults = [fault for phase, _, _ in measured for fault in phase.faults()]
+    faults = wait_returned(server, calm, ended)
+    faults += [fault for phase, _, _ in measured for fault in phase.faults()]
     if len(stalled.ended) < CLIENTS:
         faults.append(f"{CLIENTS - len(stalled.ended)} clients that do not read are still connected")
     if longest > EVICTED_MAX:
         faults.append(f"the last of them was disconnected after {longest:.1f} s, at most {EVICTED_MAX}")
     if during[1] > before[1] + budget:
         faults.append(f"{during[1] - before[1]:.0f} MiB more are resident, at most {budget:.0f}")
-    times = during[0].p99_ms / before[0].p99_ms
+    return faults + compared(*(phase for phase, _, _ in measured))
+
+
+def compared(before, during, after):
+    """What is wrong with the other client's answers."""
+    faults = [f"{one.title}: the other client has no good answer" for one in (before, during, after) if not one.good]
+    if faults:
+        return faults
+    times, share = during.p99_ms / before.p99_ms, during.goodput / before.goodput
     if times > P99_MAX:
         faults.append(f"the other client's p99 is {times:.2f} times that before, at most {P99_MAX}")
+    if share < GOODPUT_MIN:
+        faults.append(f"the other client's goodput is {share:.2f} times that before, at least {GOODPUT_MIN}")
     return faults
 
 

@@ -24,28 +24,36 @@ def measure(options, server, window):
     return phase, cpu * 1e6
 
 
+HEAD = ("request", "server", "bytes", "offered/s", "sent", "answered", "refused", "late", "wrong", "p50 ms", "p99 ms")
+
+
+def rows(kind, measured):
+    """One for each server, of a kind of request or of all."""
+    for server, phase, _ in measured:
+        if kind is None:
+            sent = (f"{phase.rate:,}", f"{phase.achieved:.0%}", f"{phase.good:,}")
+            times = f"{phase.p50_ms:.2f}", f"{phase.p99_ms:.2f}"
+            yield ("all", server.name, "", *sent, phase.refused, phase.late, phase.wrong, *times)
+            continue
+        workload = phase.workload
+        number = workload.kinds.index(kind)
+        share = sum(workload.requests[n]["kind"] == number for n in workload.sequence) / len(workload.sequence)
+        count, p50, p99 = phase.kinds[kind]
+        # Only those that were answered are counted by kind.
+        sent = (f"{phase.rate * share:,.1f}", "", f"{count:,}", "", "", "")
+        yield (kind, server.name, f"{workload.mean_bytes(kind):,.0f}", *sent, f"{p50:.2f}", f"{p99:.2f}")
+
+
 def run(options, servers, window):
     """Prints one table, and returns what is wrong."""
     measured = [(server, *measure(options, server, window(server))) for server in servers]
     print(f"{options.name}: {options.rate} requests/s for {options.seconds} s, open loop; ms by k6")
-    head = ["request", "bytes"]
-    for server, _, _ in measured:
-        head += [f"{server.name}, answers", "p50", "p99"]
-    rows = []
-    first = measured[0][1]
-    for kind in [*first.workload.kinds, None]:
-        size = f"{first.workload.mean_bytes(kind):,.0f}" if kind else ""
-        row = [kind or "all", size]
-        for _, phase, _ in measured:
-            count, p50, p99 = phase.kinds[kind] if kind else (phase.good, phase.p50_ms, phase.p99_ms)
-            row += [count, f"{p50:.2f}", f"{p99:.2f}"]
-        rows.append(row)
-    table(head, rows)
+    table(HEAD, [row for kind in [*measured[0][1].workload.kinds, None] for row in rows(kind, measured)])
     for server, _, cpu in measured:
         print(
             f"{server.name}: CPU of a request {cpu:.1f} µs ({1e6 / cpu:,.0f} requests a second of CPU), "
             f"resident {server.resident_kib() / 1024:.0f} MiB"
         )
     faults = [f"{server.name}, {fault}" for server, phase, _ in measured for fault in phase.faults()]
-    p99 = first.p99_ms
+    p99 = measured[0][1].p99_ms
     return faults + ([f"p99 is {p99:.0f} ms, at most {options.p99_max_ms} ms"] if p99 > options.p99_max_ms else [])

@@ -228,7 +228,7 @@ def use(server, paths):
     largest.start()
     command = wrk_command(server, CHAIN_ID, USED_SECONDS, 32, "", paths)
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    requests, _, failed, _, _ = exact_figures(out)
+    requests, _, failed, *_ = exact_figures(out)
     if failed or requests < 2 * len(paths):
         raise Failure(f"{server.name}: {requests} requests, {failed} failed")
     return largest.end(), requests / USED_SECONDS
@@ -364,7 +364,7 @@ class Load:
 
     def end(self, may_fail):
         """Waits for wrk; returns requests/s."""
-        requests, _, failed, duration, _ = exact_figures(self.wrk.communicate()[0])
+        requests, _, failed, duration, *_ = exact_figures(self.wrk.communicate()[0])
         if not may_fail:
             self.sessions.end()
             if failed or not requests:

@@ -125,7 +125,9 @@ def call_trips(options):
         for transport in ("http", "ws"):
             of_run = copy.copy(options)
             of_run.transport = transport
-            of_run.nearhead = [*options.nearhead, "--state-follow", "off"]
+            # The genesis has the rules of the chain, without which no call is run.
+            further = ["--genesis", str(chain.genesis), "--state-follow", "off"]
+            of_run.nearhead = [*options.nearhead, *further]
             server = begin_following(of_run, [relay.port])
             try:
                 wait_full(server)

@@ -21,7 +21,7 @@ class Chain:
     """A profile of the dev chain as engine API payloads, and a data folder with its first blocks."""
 
     def __init__(self, profile, blocks):
-        genesis, chain = prepare_chain(profile, BASE + blocks)
+        self.genesis, chain = prepare_chain(profile, BASE + blocks)
         payloads = chain.with_suffix(".payloads")
         self.folder = chain.with_suffix(".geth")
         if not payloads.exists() or payloads.stat().st_mtime < chain.stat().st_mtime:
@@ -29,7 +29,7 @@ class Chain:
             unfinished = chain.with_suffix(".payloads-unfinished")
             with open(unfinished, "wb") as out:
                 subprocess.run(
-                    [str(TARGET / "release/examples/payloads"), str(genesis), str(chain)],
+                    [str(TARGET / "release/examples/payloads"), str(self.genesis), str(chain)],
                     stdout=out,
                     check=True,
                 )
@@ -39,16 +39,16 @@ class Chain:
         # Serialized once: a measured server may run on the same core.
         self.bodies = [(line[:-1] + ', "jsonrpc": "2.0", "id": 1}').encode() for line in lines]
         if not self.folder.exists() or self.folder.stat().st_mtime < payloads.stat().st_mtime:
-            self.prepare(genesis)
+            self.prepare()
 
-    def prepare(self, genesis):
+    def prepare(self):
         """Creates the data folder with the genesis and the first blocks."""
         print("importing the first blocks into geth", file=sys.stderr)
         unfinished = self.folder.with_suffix(".geth-unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         done = subprocess.run(
-            [*Upstream.command(unfinished), "init", str(genesis)], capture_output=True, text=True
+            [*Upstream.command(unfinished), "init", str(self.genesis)], capture_output=True, text=True
         )
         if done.returncode != 0:
             raise Failure(f"geth init failed:\n{done.stderr[-2000:]}")
@@ -197,12 +197,4 @@ class Upstream:
 
     def wait_idle(self, seconds=600):
         """Waits until geth is idle: it builds its snapshot and its log index in the background."""
-        deadline = time.monotonic() + seconds
-        before = self.server.cpu_seconds()
-        while time.monotonic() < deadline:
-            time.sleep(1)
-            now = self.server.cpu_seconds()
-            if now - before < 0.05:
-                return
-            before = now
-        raise Failure(f"geth was not idle within {seconds} s")
+        self.server.wait_idle(seconds)

@@ -1,12 +1,15 @@
 """vegeta as the load generator, for rates that k6 does not reach.
 
 It offers requests at a rate, as k6 does. It checks nothing itself: it writes every answer down, and they are
-compared here after the load, the first 16 KiB of each. results/ gets its plot and the figures.
+compared here after the load: the first 16 KiB of each, and its length if it has a Content-Length. If a workload has
+longer answers, a second process sends one request in 50, always one with a long answer, and keeps the answer whole.
+results/ gets its plot and the figures.
 """
 
 import base64
 import hashlib
 import json
+import math
 import subprocess
 import time
 
@@ -15,6 +18,9 @@ from servers import RESULTS, ROOT, WORK, Failure, pinned
 
 VEGETA = WORK / "bin" / "vegeta"
 BODY_BYTES_MAX = 16 << 10
+# Whole answers: two a second, and at a high rate one request in so many.
+WHOLE_EVERY = 50
+WHOLE_PER_SECOND = 2
 # How vegeta says that the kernel refused a connection; the last is of one that was reset while vegeta wrote to it.
 REFUSED = ("connection refused", "connection reset", "use of closed network connection")
 # vegeta's process takes some time until it sends.
@@ -25,33 +31,49 @@ def install():
     subprocess.run([str(ROOT / "load-tests/setup"), "vegeta"], check=True)
 
 
-def offer(name, phases, timeout_ms, cores=""):
-    """Runs these phases, each in a process of its own, and fills in their figures. They are sorted by their start."""
-    targets = {}
-    for phase in phases:
-        if phase.url not in targets:
-            targets[phase.url] = WORK / f"{name}-{len(targets)}.targets"
-            targets[phase.url].write_text("\n".join(target(phase, n) for n in phase.workload.sequence))
+def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None):
+    """Runs these phases, each in a process of its own, and fills in their figures. They are sorted by their start.
+    `before_reading` is called when all have ended: reading a phase's results may take longer than the phase."""
+    commands = commands_of(name, phases, timeout_ms)
     running, began = [], time.monotonic() + 0.5
-    for number, phase in enumerate(phases):
+    for phase, of_phase in zip(phases, commands):
         time.sleep(max(0, began + phase.start - STARTS_AHEAD - time.monotonic()))
-        file = WORK / f"{name}-{number}.results"
-        words = command(phase, targets[phase.url], timeout_ms)
-        words += [f"-name={number}: {phase.title}", f"-output={file}"]
-        process = subprocess.Popen(pinned(words, cores), stderr=subprocess.PIPE, text=True)
-        running.append((phase, file, process))
-    for phase, file, process in running:
+        for words, file, is_whole in of_phase:
+            process = subprocess.Popen(pinned(words, cores), stderr=subprocess.PIPE, text=True)
+            running.append((phase, file, is_whole, process))
+    for phase, _, _, process in running:
         _, errors = process.communicate()
+        phase.ended = time.monotonic()
         if process.returncode != 0:
             raise Failure(f"vegeta exited with {process.returncode}: {errors[-2000:]}")
-        read(phase, file)
+    before_reading()
+    for phase in phases:
+        read(phase, [(file, is_whole) for one, file, is_whole, _ in running if one is phase])
     RESULTS.mkdir(parents=True, exist_ok=True)
-    files = [file for _, file, _ in running]
+    files = [file for _, file, _, _ in running]
     with open(RESULTS / f"{name}.html", "w") as page:
         subprocess.run([str(VEGETA), "plot", f"-title={name}", *map(str, files)], stdout=page, check=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps([phase.figures() for phase, _, _ in running], indent=1))
+    (RESULTS / f"{name}.json").write_text(json.dumps([phase.figures() for phase in phases], indent=1))
     for file in files:
         file.unlink()
+
+
+def commands_of(name, phases, timeout_ms):
+    """The commands of each phase, each with the file of its results and whether it keeps answers whole."""
+    files, found = {}, []
+    for number, phase in enumerate(phases):
+        found.append([])
+        for sequence, rate, is_whole in parts(phase):
+            # Phases that send the same have one file of it.
+            asked = phase.url, phase.workload.name, tuple(sequence)
+            if asked not in files:
+                files[asked] = WORK / f"{name}-{len(files)}.targets"
+                files[asked].write_text("\n".join(target(phase, n) for n in sequence))
+            results = WORK / f"{name}-{number}-{'whole' if is_whole else 'heads'}.results"
+            words = command(phase, files[asked], timeout_ms, rate, is_whole)
+            words += [f"-name={number}: {phase.title}{', whole' if is_whole else ''}", f"-output={results}"]
+            found[-1].append((words, results, is_whole))
+    return found
 
 
 def target(phase, number):
@@ -66,27 +88,62 @@ def target(phase, number):
     )
 
 
-def command(phase, targets, timeout_ms):
+def parts(phase):
+    """What each process of a phase sends: requests in turn, vegeta's rate, and whether answers are kept whole.
+    Together, at a rate, they send what the workload does."""
+    sequence = phase.workload.sequence
+    long = [n for n in sequence if phase.workload.requests[n]["bytes"] > BODY_BYTES_MAX]
+    if not long:
+        return [(sequence, phase.rate or 0, False)]
+    if not phase.rate:
+        return [(sequence, 0, False), (long, WHOLE_PER_SECOND, True)]
+    count = len(sequence)
+    wanted = max(count // WHOLE_EVERY, math.ceil(count * WHOLE_PER_SECOND / phase.rate))
+    moved = min(wanted, len(long))
+    heads = without_some(sequence, long, moved)
+    rest, whole = (f"{phase.rate * part}/{count}s" for part in (count - moved, moved))
+    return [*([(heads, rest, False)] if heads else []), (long, whole, True)]
+
+
+def without_some(sequence, long, count):
+    """The sequence without `count` of its `long` numbers, taken out evenly."""
+    kinds, left, seen = set(long), [], 0
+    for number in sequence:
+        before = seen * count // len(long)
+        seen += number in kinds
+        if seen * count // len(long) == before:
+            left.append(number)
+    return left
+
+
+def command(phase, targets, timeout_ms, rate, is_whole):
     words = ["nice", f"-n{phase.niceness}", str(VEGETA), "attack", "-format=json", f"-targets={targets}"]
-    words += [f"-rate={phase.rate or 0}", f"-duration={phase.seconds}s", f"-timeout={timeout_ms}ms"]
-    words += [f"-max-workers={phase.clients}", f"-connections={phase.clients}", "-http2=false"]
-    return [*words, f"-max-body={BODY_BYTES_MAX}"]
+    words += [f"-rate={rate}", f"-duration={phase.seconds}s", f"-timeout={timeout_ms}ms"]
+    # Those of a closed loop are all in the first process.
+    clients = phase.clients // WHOLE_EVERY + 20 if is_whole else phase.clients
+    words += [f"-max-workers={clients}", f"-connections={clients}", "-http2=false"]
+    return [*words, f"-max-body={-1 if is_whole else BODY_BYTES_MAX}"]
 
 
-def read(phase, file):
+def read(phase, files):
     """Counts what the results of a phase say."""
-    digests = [one["head_digest"] for one in phase.workload.requests]
-    encode = subprocess.Popen([str(VEGETA), "encode", "-to=json", str(file)], stdout=subprocess.PIPE)
     results, wrong = [], None
-    for line in encode.stdout:
-        result = json.loads(line)
-        number = int(result["url"].rpartition("#")[2])
-        outcome = judge(result, digests[number])
-        results.append((since_midnight_ms(result["timestamp"]), number, outcome, result["latency"] / 1e6))
-        if outcome == "wrong" and wrong is None:
-            wrong = result
-    if encode.wait() != 0:
-        raise Failure(f"vegeta encode exited with {encode.returncode}")
+    for file, is_whole in files:
+        if is_whole:
+            phase.whole = 0
+        encode = subprocess.Popen([str(VEGETA), "encode", "-to=json", str(file)], stdout=subprocess.PIPE)
+        for line in encode.stdout:
+            result = json.loads(line)
+            number = int(result["url"].rpartition("#")[2])
+            outcome = judge(result, phase.workload.requests[number], is_whole)
+            if is_whole:
+                phase.whole_asked += 1
+                phase.whole += outcome == "good"
+            results.append((since_midnight_ms(result["timestamp"]), number, outcome, result["latency"] / 1e6))
+            if outcome == "wrong" and wrong is None:
+                wrong = result
+        if encode.wait() != 0:
+            raise Failure(f"vegeta encode exited with {encode.returncode}")
     if wrong:
         print(f"{phase.title}: {wrong['code']} {wrong['error']} {decoded(wrong)[:200]!r}")
     first = min((sent for sent, *_ in results), default=0)
@@ -123,18 +180,26 @@ def decoded(result):
     return base64.b64decode(result["body"] or "")
 
 
-def judge(result, digest):
+def judge(result, expected, is_whole):
     """As `outcome` of offer.js."""
     if result["code"] == 200 and not result["error"]:
-        return "good" if hashlib.sha256(decoded(result)).hexdigest() == digest else "wrong"
+        return "good" if is_expected(result, expected, is_whole) else "wrong"
     if result["code"] in (429, 503):
-        is_whole = "Retry-After" in result["headers"] and b'"error":{"code":' in decoded(result)
-        return "refused" if is_whole else "wrong"
+        is_complete = "Retry-After" in result["headers"] and b'"error":{"code":' in decoded(result)
+        return "refused" if is_complete else "wrong"
     # By the kernel: in its queue, or before it. Nothing of the request was read.
     if any(words in result["error"] for words in REFUSED) and not result["bytes_in"]:
         return "refused"
     timed_out = "Timeout exceeded" in result["error"] or "deadline exceeded" in result["error"]
     return "late" if timed_out else "wrong"
+
+
+def is_expected(result, expected, is_whole):
+    # A long answer may come in chunks, without its length.
+    lengths = result["headers"].get("Content-Length", [])
+    digest = expected["digest" if is_whole else "head_digest"]
+    has_length = all(int(length) == expected["bytes"] for length in lengths)
+    return has_length and hashlib.sha256(decoded(result)).hexdigest() == digest
 
 
 def percentile(values, share):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import typing
 
 from servers import WORK, Failure
 
@@ -11,6 +12,9 @@ def require_wrk():
     if not shutil.which("wrk"):
         raise Failure("wrk is missing: apt-get install wrk")
 
+
+# Share by which compressed sizes may differ.
+COMPRESSED_SLACK = 0.02
 
 # Posts to each of the paths in turn. The requests are made before the first is sent.
 PATHS_LUA = """
@@ -31,16 +35,18 @@ wrk.headers['Content-Type'] = 'application/json'
 function done(summary, latency)
   local errors = summary.errors
   local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  io.write(string.format('exactly %%d %%d %%d %%d %%d\\n',
-    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99)))
+  io.write(string.format('exactly %%d %%d %%d %%d %%d %%d %%d\\n',
+    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99), errors.status, errors.timeout))
 end
 """
 
 
-def command(server, body, seconds, connections, cores, paths=()):
+def command(server, body, seconds, connections, cores, paths=(), encoding=None):
     """The command that posts `body` to the server's path, or to each of `paths` in turn."""
     script = WORK / f"{server.name}.lua"
     lua = REQUEST_LUA % body
+    if encoding:
+        lua += f"wrk.headers['Accept-Encoding'] = '{encoding}'\n"
     if paths:
         listed = WORK / f"{server.name}.paths"
         listed.write_text("\n".join(paths))
@@ -51,24 +57,37 @@ def command(server, body, seconds, connections, cores, paths=()):
     return [*pin, *wrk, f"{server.scheme}://127.0.0.1:{server.port}{server.path}"]
 
 
+class Figures(typing.NamedTuple):
+    requests: int
+    # Bytes.
+    read: int
+    # For any reason.
+    failed: int
+    microseconds: int
+    p99_microseconds: int
+    # By a status above 399.
+    refused: int
+    late: int
+
+
 def exact_figures(out):
-    """Requests, bytes, failures, microseconds, and p99 in microseconds."""
-    figures = re.search(r"^exactly (\d+) (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
-    return tuple(map(int, figures.groups()))
+    return Figures(*map(int, re.search(r"^exactly((?: \d+){7})$", out, re.MULTILINE).group(1).split()))
 
 
-def drive(server, body, size, seconds, connections, cores, paths=()):
+def drive(server, body, size, seconds, connections, cores, paths=(), encoding=None):
     """One round: (requests/s, CPU microseconds a request, p99 milliseconds, bytes/s)."""
-    program = command(server, body, seconds, connections, cores, paths)
+    program = command(server, body, seconds, connections, cores, paths, encoding)
     before = server.cpu_seconds()
     out = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     cpu = server.cpu_seconds() - before
-    requests, read, failed, duration, p99 = exact_figures(out)
+    requests, read, failed, duration, p99, *_ = exact_figures(out)
     if requests == 0 or failed > 0:
         raise Failure(f"{server.name}: {out}")
+    # Sizes of compressed answers differ, and chunks add bytes.
+    slack = requests * size * COMPRESSED_SLACK if encoding else 0
     # The bytes include responses that were in flight at the end, the count does not. An error is
     # shorter than a response, so a run with more errors than connections is always noticed.
-    if not 0 <= read - requests * size <= connections * size:
+    if not -slack <= read - requests * size <= connections * size + slack:
         raise Failure(
             f"{server.name}: {requests} answers of {read} bytes, {read / requests:.1f} each, expected {size}"
         )
