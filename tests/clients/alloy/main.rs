@@ -1,6 +1,9 @@
 //! The alloy client: see ../README.md.
 
+#![expect(clippy::unwrap_used, reason = "a client of the tests")]
+
 /// The example of docs/min-block.md, as it is printed there.
+#[expect(unreachable_pub, reason = "readers may make it a module of their own")]
 mod seen;
 
 use std::{env, fs, sync::Arc, time::Duration};
