@@ -82,8 +82,8 @@ impl MemorySource {
             Groups::V2(folders) => folders
                 .first()
                 .and_then(|own| fs::read_to_string(own.join("memory.pressure")).ok()),
-            // It is not counted by group.
-            Groups::V1(_) => Some(String::new()),
+            // Version 1 has none by group, and the machine's says nothing of a group with a limit.
+            Groups::V1(_) => self.groups.read().map(|_| String::new()),
             Groups::None => None,
         };
         let text = text.unwrap_or_else(|| self.lines("proc/pressure/memory"));
@@ -247,7 +247,7 @@ mod tests {
         check(&[v1, beyond], (300, Some(1_024_000), 0.0, 0.0));
         let unlimited = "hierarchical_memory_limit 9223372036854771712\ntotal_rss 300\n";
         let unlimited = ("sys/fs/cgroup/memory/a/b/memory.stat", unlimited);
-        check(&[v1, unlimited], (51_200, Some(1_024_000), 0.0, 0.0));
+        check(&[v1, unlimited], of_machine);
 
         let own = ("sys/fs/cgroup/a/b/memory.stat", "anon 400\nfile 9000\n");
         check(&[v2, own], of_machine);

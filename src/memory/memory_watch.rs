@@ -76,8 +76,12 @@ fn level(memory: &MemoryUse) -> MemoryLevel {
 
 /// The budget for replies where none is given: a sixteenth of the memory.
 pub(crate) fn auto_reply_bytes(source: &MemorySource) -> usize {
-    let limit = source.read().limit.unwrap_or(0);
-    let part = usize::try_from(limit / 16).unwrap_or(usize::MAX);
+    reply_bytes(source.read().limit)
+}
+
+/// The budget for this much memory; the smallest one if it is not known.
+fn reply_bytes(memory: Option<u64>) -> usize {
+    let part = usize::try_from(memory.unwrap_or(0) / 16).unwrap_or(usize::MAX);
     part.clamp(REPLY_BYTES_AUTO_MIN, REPLY_BYTES_AUTO_MAX)
 }
 
@@ -105,6 +109,21 @@ mod tests {
             (None, 1 << 30),
         ] {
             assert_eq!(state_bytes(memory), expected, "{memory:?}");
+        }
+    }
+
+    #[test]
+    fn replies_take_a_sixteenth_of_the_memory_within_bounds() {
+        for (memory, expected) in [
+            (None, REPLY_BYTES_AUTO_MIN),
+            (Some(1), REPLY_BYTES_AUTO_MIN),
+            (
+                Some(16 * (REPLY_BYTES_AUTO_MIN as u64 + 7)),
+                REPLY_BYTES_AUTO_MIN + 7,
+            ),
+            (Some(u64::MAX), REPLY_BYTES_AUTO_MAX),
+        ] {
+            assert_eq!(reply_bytes(memory), expected, "{memory:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread,
+    thread::{self, Scope},
 };
 
 use nearhead::limits::BATCH_REPLY_BYTES_MAX;
@@ -124,70 +124,113 @@ const FLOODING: usize = 64;
 /// Requests of another key meanwhile.
 const OWN: usize = 200;
 
+/// A call that uses all gas that it may: 50 million.
+fn longest_call() -> Value {
+    let contract = "0x00000000000000000000000000000000000c0de6";
+    // JUMPDEST PUSH0 JUMP, without end.
+    json!([{"to": contract, "gas": "0x2faf080"}, "latest", {contract: {"code": "0x5b5f56"}}])
+}
+
 /// One key floods with the most expensive requests, with no quota configured: the other key's
 /// requests are answered, those that need the pool too, and wait for few of the flood.
 #[test]
 fn a_flooding_neighbour_costs_another_key_no_answers() {
-    let options = [
-        "--workers",
-        "2",
-        "--pool-threads",
-        "1",
-        "--api-key",
-        "flood=flood-key",
+    let options = ["--workers", "2", "--pool-threads", "1"];
+    let keys = ["--api-key", "flood=flood-key"];
+    let server = Server::giving_memory_back(&[&STILL[..], &options, &keys].concat());
+    let floods = [
+        (request("eth_getProof", &large_proof()), "heavy"),
+        (request("eth_getLogs", &large_filter()), "heavy"),
+        (request("eth_call", &longest_call()), "long_calls"),
     ];
-    let server = Server::start(&[&STILL[..], &options].concat());
-    let (proofs, filters) = (
-        request("eth_getProof", &large_proof()),
-        request("eth_getLogs", &large_filter()),
-    );
+    // The first floods let tables and buffers grow to their size: it differs by kind.
+    let mut before = 0;
+    for (flood, class) in &floods {
+        check_flood(&server, flood, class, OWN);
+        before = before.max(server.process.resident_kib());
+    }
+    for (flood, class) in &floods {
+        check_flood(&server, flood, class, OWN / 10);
+    }
+    server.wait_memory_is_back(before);
+}
+
+/// One key floods with this request, of this class of a queue, while another one makes so many.
+fn check_flood(server: &Server, flood: &str, class: &str, requests: usize) {
+    let proofs = request("eth_getProof", &large_proof());
     let keys: Vec<String> = (0..64).map(|key| format!("{key:#x}")).collect();
     let account = "0xde00000000000000000000000000000000000001";
+    let logs = json!([{"fromBlock": "earliest", "address": account}]);
     let own = [
         request("eth_chainId", &json!([])),
-        request(
-            "eth_getLogs",
-            &json!([{"fromBlock": "earliest", "address": account}]),
-        ),
+        request("eth_getLogs", &logs),
         request("eth_getProof", &json!([account, keys, "latest"])),
         proofs.clone(),
     ];
-    for flood in [&proofs, &filters] {
-        let is_over = AtomicBool::new(false);
-        let answered = AtomicUsize::new(0);
-        let mut client = server.connect();
-        thread::scope(|scope| {
-            for _ in 0..FLOODING {
-                scope.spawn(|| {
-                    let mut client = Connection::open(server.address, "/v3/flood-key");
-                    while !is_over.load(Ordering::Relaxed) {
-                        let is_answered = client.post(flood).status == 200;
-                        answered.fetch_add(is_answered.into(), Ordering::Relaxed);
-                    }
-                });
+    let waiting = format!("nearhead_queue_items{{class=\"{class}\"}}");
+    let is_over = AtomicBool::new(false);
+    let answered = AtomicUsize::new(0);
+    let count = |status: u16| {
+        answered.fetch_add((status == 200).into(), Ordering::Relaxed);
+    };
+    let mut client = server.connect();
+    // A connection without a request has a short time, and the flood may take longer to begin.
+    check("before the flood", &client.post(&own[0]).status, &200);
+    thread::scope(|scope| {
+        let _ending = begin_flood(scope, server, (FLOODING, flood), &is_over, count);
+        wait_until("the flood is there", || server.metric(&waiting) >= 8.0);
+        let (mut refused, mut in_turn) = (0, 0);
+        for request in own.iter().cycle().take(requests) {
+            let before = answered.load(Ordering::Relaxed);
+            let response = client.post(request);
+            refused += usize::from(response.status != 200);
+            if *request == proofs {
+                in_turn += answered.load(Ordering::Relaxed) - before;
             }
-            wait_until("the flood is there", || {
-                server.metric("nearhead_queue_items{class=\"heavy\"}") >= 8.0
-            });
-            let (mut refused, mut during, mut in_turn) = (0, 0, 0);
-            for request in own.iter().cycle().take(OWN) {
-                let before = answered.load(Ordering::Relaxed);
-                let response = client.post(request);
-                refused += usize::from(response.status != 200);
-                let meanwhile = answered.load(Ordering::Relaxed) - before;
-                during += meanwhile;
-                if *request == proofs {
-                    in_turn += meanwhile;
-                }
-            }
-            is_over.store(true, Ordering::Relaxed);
-            assert!(refused <= OWN / 100, "{refused} of {OWN} were refused");
-            assert!(during > 0, "the flood has gone on");
-            // An own proof of this size waits for one of the flood that runs, and one whose turn it
-            // is. In the order of arrival, it would wait for one of almost every client.
-            let bound = FLOODING / 2 * (OWN / own.len());
-            assert!(in_turn <= bound, "{in_turn} were answered meanwhile");
+        }
+        let before = answered.load(Ordering::Relaxed);
+        wait_until("the flood goes on", || {
+            answered.load(Ordering::Relaxed) > before
         });
+        assert!(refused <= requests.div_ceil(100), "{refused} of {requests}");
+        // An own proof of this size waits for one of the flood that runs, and one whose turn it is.
+        // In the order of arrival, it would wait for one of almost every client.
+        let bound = FLOODING / 2 * (requests / own.len());
+        assert!(in_turn <= bound, "{in_turn} were answered meanwhile");
+    });
+    drop(client);
+    let open = r#"nearhead_connections{key="accepted",listener="public"}"#;
+    wait_until("the flood is gone", || {
+        server.metric(&waiting) == 0.0 && server.metric(open) == 0.0
+    });
+}
+
+/// So many clients of the flooding key make this request, again and again, until what is returned
+/// is dropped. `ended` gets the status of each answer.
+fn begin_flood<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    server: &'scope Server,
+    (clients, request): (usize, &'scope str),
+    is_over: &'scope AtomicBool,
+    ended: impl Fn(u16) + Copy + Send + 'scope,
+) -> Ending<'scope> {
+    for _ in 0..clients {
+        scope.spawn(move || {
+            let mut client = Connection::open(server.address, "/v3/flood-key");
+            while !is_over.load(Ordering::Relaxed) {
+                ended(client.post(request).status);
+            }
+        });
+    }
+    Ending(is_over)
+}
+
+/// Ends a flood when it is dropped, also in a test that fails: its scope waits for all threads.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -211,15 +254,14 @@ fn cheap_requests_do_not_wait_for_large_bodies() {
     let is_over = AtomicBool::new(false);
     let mut client = server.connect();
     thread::scope(|scope| {
-        for _ in 0..LARGE_CLIENTS {
-            scope.spawn(|| {
-                let mut client = Connection::open(server.address, "/v3/flood-key");
-                while !is_over.load(Ordering::Relaxed) {
-                    let status = client.post(&flood).status;
-                    assert!(matches!(status, 200 | 503), "{status}");
-                }
-            });
-        }
+        let check_status = |status| assert!(matches!(status, 200 | 503), "{status}");
+        let _ending = begin_flood(
+            scope,
+            &server,
+            (LARGE_CLIENTS, &flood),
+            &is_over,
+            check_status,
+        );
         wait_until("the flood is there", || waiting() >= 16.0);
         // The clients of the flood take the cores of this test too, so the best of some rounds
         // counts.
@@ -232,7 +274,6 @@ fn cheap_requests_do_not_wait_for_large_bodies() {
         });
         let fewest = rounds.fold(f64::INFINITY, f64::min);
         let is_flooded = waiting() >= 1.0;
-        is_over.store(true, Ordering::Relaxed);
         assert!(is_flooded, "the flood has gone on");
         // Where a worker parses the bodies itself, each request waits for one at least.
         let bound = CHEAP as f64 / 2.0;

@@ -297,6 +297,20 @@ impl Server {
         Self::of(&mut serving(arguments))
     }
 
+    /// The same with freed memory returned to the system at once, so that resident memory is memory
+    /// in use.
+    pub(crate) fn giving_memory_back(arguments: &[&str]) -> Self {
+        Self::of(serving(arguments).env("MIMALLOC_PURGE_DELAY", "0"))
+    }
+
+    /// Waits until no more is resident than a tenth above this, in KiB.
+    pub(crate) fn wait_memory_is_back(&self, before: u64) {
+        wait_until("memory is given back", || {
+            let now = self.process.resident_kib();
+            now <= before + before / 10
+        });
+    }
+
     /// Starts `command` and waits until it is ready.
     pub(crate) fn of(command: &mut Command) -> Self {
         let server = Self::listening(command);
