@@ -61,6 +61,8 @@ fn main() -> ExitCode {
     }
 }
 
+/// Says why the program ends. It is the last line on stderr and no line of the log: most reasons
+/// are found before there is a log, some commands have none, and no filter may hide the reason.
 fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("nearhead: {error}");
     ExitCode::from(code)

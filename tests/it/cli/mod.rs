@@ -3,6 +3,7 @@
 #[cfg(feature = "all-tests")]
 mod files;
 mod health;
+mod panics;
 
 use std::{fs, net::TcpListener, path::PathBuf};
 
