@@ -9,7 +9,7 @@ use std::{
     cell::Cell,
     future::poll_fn,
     pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use tracing::Span;
@@ -18,12 +18,18 @@ use tracing::Span;
 /// like this: a directive of a filter is for all that do.
 pub const TARGET: &str = "nearhead::request";
 
-/// Whether any request is traced. The subscriber is the process's too.
-static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Open spans with [`TARGET`]. While there is none, which is most of the time, a step does not look
+/// at the current span.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Lets requests of this process be traced.
-pub fn switch_on() {
-    IS_ON.store(true, Ordering::Relaxed);
+/// A span with [`TARGET`] was made. The subscriber reports it.
+pub fn opened() {
+    OPEN.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A span with [`TARGET`] was closed. The subscriber reports it.
+pub fn closed() {
+    OPEN.fetch_sub(1, Ordering::Relaxed);
 }
 
 thread_local! {
@@ -56,7 +62,8 @@ pub async fn only_if<F: Future>(wanted: bool, work: F) -> F::Output {
 /// for any.
 #[must_use]
 pub fn current() -> Span {
-    if !IS_ON.load(Ordering::Relaxed) || IS_LEFT_OUT.get() {
+    // Relaxed suffices: whatever hands work to this thread synchronizes with it.
+    if OPEN.load(Ordering::Relaxed) == 0 || IS_LEFT_OUT.get() {
         return Span::none();
     }
     let span = Span::current();
@@ -108,10 +115,11 @@ mod tests {
 
     #[test]
     fn nothing_is_made_below_no_request() {
-        switch_on();
+        opened();
         assert!(current().is_disabled());
         let step = step!("step", answer = 42);
         assert!(step.is_disabled());
         assert!(step!(below step, "below").is_disabled());
+        closed();
     }
 }

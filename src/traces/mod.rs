@@ -32,9 +32,13 @@ use opentelemetry_sdk::{
     Resource,
     trace::{Sampler as SdkSampler, SdkTracer, SdkTracerProvider},
 };
-use tracing::{Span, Subscriber, field, level_filters::LevelFilter};
+use tracing::{
+    Span, Subscriber, field,
+    level_filters::LevelFilter,
+    span::{Attributes, Id},
+};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
+use tracing_subscriber::{Layer, filter::filter_fn, layer, registry::LookupSpan};
 
 pub(crate) use self::queue::{SpanCounts, SpanEnd};
 use self::{
@@ -78,7 +82,6 @@ impl Traces {
             // What has a span here is traced.
             .with_sampler(SdkSampler::AlwaysOn)
             .build();
-        trace::switch_on();
         Ok(Self(Some(Arc::new(Started {
             sampler: Sampler::new(ratio),
             queue,
@@ -105,7 +108,7 @@ impl Traces {
             filter_fn(|metadata| metadata.is_span() && metadata.target() == trace::TARGET)
                 // Or every disabled line of every dependency would be looked at.
                 .with_max_level_hint(LevelFilter::INFO);
-        Some(layer.with_filter(is_ours))
+        Some(CountOpen.and_then(layer).with_filter(is_ours))
     }
 
     /// Whether any request is traced.
@@ -173,6 +176,19 @@ pub(crate) struct RequestEnd {
     pub(crate) status: Option<u16>,
     /// The length of the answer, if it is known.
     pub(crate) bytes_out: Option<u64>,
+}
+
+/// Counts the spans that are open, for the steps of requests.
+struct CountOpen;
+
+impl<S: Subscriber> Layer<S> for CountOpen {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: layer::Context<'_, S>) {
+        trace::opened();
+    }
+
+    fn on_close(&self, _: Id, _: layer::Context<'_, S>) {
+        trace::closed();
+    }
 }
 
 /// The trace of one request, which ends when this and all work for the request are dropped. The
