@@ -57,7 +57,7 @@
 //! # Invariants
 //! - Only the importer, or the verifier of an upstream's answers, makes a `Block`, after its last
 //!   check. Code that holds a `Block` may trust it. The JSON of a saved block is made later, with
-//!   its senders; it is null if one cannot be recovered.
+//!   its senders; what needs them is null if one cannot be recovered.
 //! - A snapshot is immutable, and readable before anybody is notified of it. A request, and every
 //!   item of a batch, takes it once.
 //! - Nothing waits in an unbounded queue: a permit is taken before a message is sent, a source

@@ -45,8 +45,9 @@ impl Notification {
 
     /// The log at this position of a block; `None` if there is no such log.
     pub(super) fn log(block: &Block, position: usize, is_removed: bool) -> Option<Self> {
-        let range = block.json().log_range(position)?;
-        let log = &block.json().receipts()[range];
+        let json = block.json_without_senders();
+        let (logs, range) = (json.logs(), json.log_range(position)?);
+        let log = &logs[range];
         // A block's logs are encoded as added.
         debug_assert!(log.ends_with(LOG_ADDED));
         let (start, is_added) = log.split_at(log.len() - LOG_ADDED.len());

@@ -157,7 +157,7 @@ fn saved(verifier: &Verifier, block: &Block) -> [Duration; 3] {
         let (bytes, save) = time(|| block.save().expect("the block fits"));
         let restore = || verifier.restore(block.hash, &bytes);
         let (restored, restore) = time(|| restore().expect("the block is honest"));
-        let ((), json) = time(|| restored.make_json().expect("the block is honest"));
+        let (_, json) = time(|| restored.make_json().expect("the block is honest"));
         for (shortest, time) in shortest.iter_mut().zip([save, restore, json]) {
             *shortest = (*shortest).min(time);
         }

@@ -3,17 +3,23 @@
 mod lazy_json;
 mod parts;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 
+pub(crate) use self::lazy_json::JsonSource;
 pub use self::{
     lazy_json::{JsonError, LazyJson},
     parts::{BlockParts, RawBlock},
 };
 pub use crate::network::{Receipt, SenderSource, Transaction, TxType, with_bloom};
-use crate::{encode::BlockJson, fees::BlockFees, log_search::LogPostings, trie::State};
+use crate::{
+    encode::{BlockJson, JsonWithoutSenders},
+    fees::BlockFees,
+    log_search::LogPostings,
+    trie::State,
+};
 
 /// Number of ancestors whose hashes the EVM's BLOCKHASH returns.
 pub const ANCESTORS_MAX: usize = 256;
@@ -79,28 +85,46 @@ impl Block {
         self.header.number
     }
 
-    /// JSON of block, transactions, receipts, logs and uncles.
+    /// JSON of block, transactions, receipts, logs and uncles, for a reader who needs senders.
     ///
     /// It is there, but for a block that was restored: then the first use recovers the senders,
     /// which takes about 35 µs a transaction. If one cannot be recovered, all is null.
     #[must_use]
     pub fn json(&self) -> &BlockJson {
-        static NULL: LazyLock<BlockJson> = LazyLock::new(BlockJson::null);
-        self.lazy_json.get().unwrap_or(&NULL)
+        self.lazy_json.read()
     }
 
-    /// Makes the JSON now, so that no request has to.
+    /// JSON of logs, uncles and the block with hashes. Its first use takes a thirtieth of the first
+    /// [`Self::json`]. It is there if a sender cannot be recovered, too: the hash covers it.
+    #[must_use]
+    pub fn json_without_senders(&self) -> JsonWithoutSenders<'_> {
+        self.lazy_json.without_senders()
+    }
+
+    /// The JSON for no reader: made now, so that no request has to.
     ///
     /// # Errors
     /// [`JsonError`].
-    pub fn make_json(&self) -> Result<(), &JsonError> {
-        self.lazy_json.get().map(|_| ())
+    pub fn make_json(&self) -> Result<&BlockJson, &JsonError> {
+        self.lazy_json.make()
     }
 
     /// Whether [`Self::json`] takes no time.
     #[must_use]
     pub fn has_json(&self) -> bool {
         self.lazy_json.is_made()
+    }
+
+    /// Whether [`Self::json_without_senders`] takes no time.
+    #[must_use]
+    pub fn has_json_without_senders(&self) -> bool {
+        self.lazy_json.is_made_without_senders()
+    }
+
+    /// Whether a reader called [`Self::json`]; false for a block that was made with its JSON.
+    #[must_use]
+    pub fn has_been_read(&self) -> bool {
+        self.lazy_json.is_read()
     }
 
     /// Number of logs.

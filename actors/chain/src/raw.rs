@@ -70,6 +70,8 @@ impl RawItem {
     /// # Errors
     /// [`RawError`], also if the block has no transaction of this index.
     pub fn json(&self, built_max: usize) -> Result<Json, RawError> {
+        let (Self::Block(block) | Self::Receipts(block) | Self::Transaction(block, _)) = self;
+        check_whole(block)?;
         match self {
             Self::Block(block) => block_json(block, built_max),
             Self::Receipts(block) => {
@@ -111,6 +113,7 @@ impl RawItem {
 /// # Errors
 /// [`RawError`].
 pub(crate) fn read_block(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawError> {
+    check_whole(block)?;
     let indices = 0..block.json().transaction_count();
     let body = BlockBody {
         transactions: indices
@@ -126,6 +129,14 @@ pub(crate) fn read_block(block: &Block) -> Result<(RawBlock, Vec<Receipt>), RawE
         body,
     };
     Ok((raw, receipts.collect::<Result<_, _>>()?))
+}
+
+/// Whether the block's JSON has its transactions and receipts: a block without a sender has null.
+fn check_whole(block: &Block) -> Result<(), RawError> {
+    let whole = block.make_json();
+    whole
+        .map(|_| ())
+        .map_err(|error| RawError(error.to_string()))
 }
 
 fn block_json(block: &Arc<Block>, built_max: usize) -> Result<Json, RawError> {
@@ -169,14 +180,16 @@ fn read_receipt(block: &Block, index: usize) -> Result<Receipt, RawError> {
 }
 
 fn ommers(block: &Block) -> Result<Vec<Header>, RawError> {
-    let ommers = (0..block.json().uncle_count()).filter_map(|index| block.json().uncle(index));
+    let json = block.json_without_senders();
+    let ommers = (0..json.uncle_count()).filter_map(|index| json.uncle(index));
     let header = |value: &Value<'_>| network::header::read(Reader::new(value)?);
     ommers.map(|json| read(&json, header)).collect()
 }
 
 fn withdrawals(block: &Block) -> Result<Option<Withdrawals>, RawError> {
     let withdrawals = |value: &Value<'_>| read_withdrawals(Reader::new(value)?);
-    read(&block.json().block(false), withdrawals)
+    let json = block.json_without_senders();
+    read(&json.block_with_hashes(), withdrawals)
 }
 
 /// What the items of a value are.

@@ -12,7 +12,7 @@
 //! | `publisher` | what a leader appends |
 //! | `entry_bytes` | blocks as entries have them |
 //! | `entry_verifier` | blocks of entries, verified |
-//! | `json_maker` | the JSON of what was applied, made before it is read |
+//! | `json_maker` | the JSON of blocks, made before it is read; with senders, if clients read such |
 //! | `window_update` | changes the window to the chain of an entry |
 //! | `state_share` | state that processes share, through the store |
 //! | `wants` | state that others need, from this process' nodes |

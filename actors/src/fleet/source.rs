@@ -208,6 +208,7 @@ impl Source for FleetSource {
             );
             let lender = Lender::start(store.clone(), desk, status.clone());
             let lender = lender.map_err(SourceError::Runtime)?;
+            let json = JsonMaker::start(link.head.clone()).map_err(SourceError::Runtime)?;
             let parts = Parts {
                 store,
                 key,
@@ -218,7 +219,7 @@ impl Source for FleetSource {
                 status,
                 verifier,
                 bytes: EntryBytes::new(kept),
-                json: JsonMaker::start().map_err(SourceError::Runtime)?,
+                json,
             };
             let member = Member::new(parts).run(ended);
             let outcome = tokio::select! {

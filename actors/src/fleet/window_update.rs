@@ -166,12 +166,6 @@ impl WindowUpdate {
         Ok(())
     }
 
-    /// The blocks that were made of the entry and are in its chain, the newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Arc<Block>> {
-        let ids = self.target.ids().rev();
-        ids.filter_map(|id| self.blocks.get(&id.hash))
-    }
-
     async fn settle(&self, window: &mut TrackerWindow) -> Result<(), SourceError> {
         let Some(held) = window.held() else {
             return Ok(());

@@ -70,7 +70,11 @@ impl Handler<FindBlock> for BlockStoreActor {
                 BlockAt::Number(number) => find.snapshot.resolve_block(number)?,
                 at @ BlockAt::Hash(_) => block_at(&find.snapshot, at)?,
             };
-            Ok(Some(Json::shared(block.json().block(find.full))))
+            let json = match find.full {
+                true => block.json().block(true),
+                false => block.json_without_senders().block_with_hashes(),
+            };
+            Ok(Some(Json::shared(json)))
         })
     }
 }
@@ -156,7 +160,8 @@ impl Handler<FindUncle> for BlockStoreActor {
     fn handle(&mut self, find: FindUncle, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&find.snapshot, find.at)?;
-            Ok(item(find.index, |index| block.json().uncle(index)).map(Json::shared))
+            let json = block.json_without_senders();
+            Ok(item(find.index, |index| json.uncle(index)).map(Json::shared))
         })
     }
 }
@@ -178,7 +183,7 @@ impl Handler<CountUncles> for BlockStoreActor {
     fn handle(&mut self, count: CountUncles, ctx: &mut Context<Self>) -> Self::Result {
         self.panics().guard(ctx, || {
             let block = block_at(&count.snapshot, count.at)?;
-            Ok(Some(block.json().uncle_count() as u64))
+            Ok(Some(block.json_without_senders().uncle_count() as u64))
         })
     }
 }

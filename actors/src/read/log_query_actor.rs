@@ -89,7 +89,7 @@ fn pool_work<Q: LogQuery>(query: &Q) -> Reply<Option<Duration>> {
     let lookups = count_work(blocks.clone(), query.filter());
     let nanos = lookups.saturating_mul(LOOKUP_NANOS) as u64;
     // To make the JSON of blocks is too much as well.
-    let is_too_much = lookups > WORKER_LOOKUPS_MAX || !blocks.all(Block::has_json);
+    let is_too_much = lookups > WORKER_LOOKUPS_MAX || !blocks.all(Block::has_json_without_senders);
     Ok(is_too_much.then(|| Duration::from_nanos(nanos)))
 }
 

@@ -178,7 +178,7 @@ pub(super) fn log(emitter: usize, topics: &[usize], data: usize) -> Log {
 /// The logs of a block that match, as they are added.
 pub(super) fn matches(block: &Block, filter: &LogFilter) -> Vec<Value> {
     let receipts = block.json().receipts();
-    let log = |at| &receipts[block.json().log_range(at).unwrap()];
+    let log = |at| &receipts[block.json_without_senders().log_range(at).unwrap()];
     let logs = (0..block.json().log_count()).map(|at| serde_json::from_slice(log(at)).unwrap());
     logs.filter(|log| is_match(log, filter)).collect()
 }

@@ -30,7 +30,7 @@ fn check_answers(replica: &Server, stage: &Stage, blocks: u64) {
     comparison.finish(GETH);
 }
 
-/// Waits until a replica has the JSON of all blocks, which no request has asked for: it answers
+/// Waits until a replica has the JSON of all logs, which no request has asked for: it answers
 /// getLogs on the pool until then.
 fn check_has_json(replica: &Server) {
     let taken = || {

@@ -112,7 +112,8 @@ fn withdrawals(block: &Block) -> Vec<Withdrawal> {
     {
         return Vec::new();
     }
-    let body: Result<Body, _> = serde_json::from_slice(&block.json().block(false));
+    let body: Result<Body, _> =
+        serde_json::from_slice(&block.json_without_senders().block_with_hashes());
     debug_assert!(body.is_ok(), "the JSON of a block has its withdrawals");
     body.ok()
         .and_then(|body| body.withdrawals)

@@ -42,8 +42,13 @@ pub fn touched(block: &Block, before: &State) -> StateChanges {
         account.is_unknown = true;
     };
     name(block.header.beneficiary);
-    let body: Result<Body, _> = serde_json::from_slice(&block.json().block(true));
-    let effects: Result<Vec<Effects>, _> = serde_json::from_slice(&block.json().receipts());
+    let (full, receipts) = match block.make_json() {
+        Ok(json) => (json.block(true), json.receipts()),
+        // A sender cannot be recovered.
+        Err(_) => return changes,
+    };
+    let body: Result<Body, _> = serde_json::from_slice(&full);
+    let effects: Result<Vec<Effects>, _> = serde_json::from_slice(&receipts);
     debug_assert!(
         body.is_ok() && effects.is_ok(),
         "a block's JSON is complete"

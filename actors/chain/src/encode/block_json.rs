@@ -1,9 +1,9 @@
 //! Every answer about a block, as JSON in a few buffers.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use alloy_eips::Encodable2718;
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use alloy_rlp::Encodable;
 use bytes::Bytes;
 
@@ -59,34 +59,72 @@ impl BlockJson {
         debug_assert_eq!(parts.receipts.len(), body.transactions.len());
         let uncle_hashes: Vec<B256> = body.ommers_hashes().collect();
         let (full, transaction_spans) = full_block(parts, &uncle_hashes, options);
-        let (receipts, receipt_spans, log_spans) = all_receipts(parts);
-        let (uncles, uncle_spans) = all_uncles(parts, &uncle_hashes, options);
-        let json = Self {
+        let receipts = parts.receipts.iter();
+        Self {
             full,
             transaction_spans: transaction_spans.into(),
-            hashes: block_with_hashes(parts, &uncle_hashes, options),
+            transactions_rlp: body.transactions.iter().map(Encodable::length).sum(),
+            receipts_rlp: receipts.map(|receipt| receipt.encode_2718_len()).sum(),
+            ..Self::part(parts, &uncle_hashes, options)
+        }
+        .checked()
+    }
+
+    /// What [`JsonWithoutSenders`] has, of a block whose senders are not recovered. The full
+    /// block is null, and receipts have blank senders of the same length: logs have their places.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub(crate) fn encode_without_senders(
+        parts: &BlockParts<'_>,
+        options: EncodeOptions,
+    ) -> Result<Self, EncodeError> {
+        let senders = vec![Address::ZERO; parts.raw.body.transactions.len()];
+        let blank = BlockParts {
+            senders: &senders,
+            ..*parts
+        };
+        let uncle_hashes: Vec<B256> = parts.raw.body.ommers_hashes().collect();
+        Self::part(&blank, &uncle_hashes, options).checked()
+    }
+
+    /// All but the full block.
+    fn part(parts: &BlockParts<'_>, uncle_hashes: &[B256], options: EncodeOptions) -> Self {
+        let (receipts, receipt_spans, log_spans) = all_receipts(parts);
+        let (uncles, uncle_spans) = all_uncles(parts, uncle_hashes, options);
+        Self {
+            hashes: block_with_hashes(parts, uncle_hashes, options),
             receipts,
             receipt_spans: receipt_spans.into(),
             log_spans: log_spans.into(),
             uncles,
             uncle_spans: uncle_spans.into(),
-            transactions_rlp: body.transactions.iter().map(Encodable::length).sum(),
-            receipts_rlp: parts
-                .receipts
-                .iter()
-                .map(|receipt| receipt.encode_2718_len())
-                .sum(),
-        };
-        // `hashes` is shorter than `full`.
-        let bytes = json
-            .full
-            .len()
-            .max(json.receipts.len())
-            .max(json.uncles.len());
-        if u32::try_from(bytes).is_err() {
-            return Err(EncodeError::TooLarge { bytes });
+            ..Self::null()
         }
-        Ok(json)
+    }
+
+    /// Places are 32 bits wide.
+    fn checked(self) -> Result<Self, EncodeError> {
+        // `hashes` has no places.
+        let buffers = [&self.full, &self.receipts, &self.uncles];
+        let bytes = buffers
+            .into_iter()
+            .map(Bytes::len)
+            .max()
+            .unwrap_or_default();
+        match u32::try_from(bytes) {
+            Ok(_) => Ok(self),
+            Err(_) => Err(EncodeError::TooLarge { bytes }),
+        }
+    }
+
+    /// The JSON of a block of which only the place of a log matters.
+    #[cfg(test)]
+    pub(crate) fn of_one_log() -> Self {
+        Self {
+            log_spans: [Span::new(0, 1)].into(),
+            ..Self::null()
+        }
     }
 
     /// The JSON of a block that has none: all of it is null.
@@ -106,14 +144,15 @@ impl BlockJson {
         }
     }
 
-    /// Upper bound on the bytes held for this block.
+    /// Upper bound on the bytes held for this block, before its JSON is made and after. Decoded
+    /// receipts take less than half of their JSON, decoded transactions less than theirs.
     pub(crate) fn bytes_max(raw: &RawBlock, receipts: &[Receipt]) -> usize {
         let transactions = &raw.body.transactions;
         let logs: usize = receipts.iter().map(|receipt| receipt.logs().len()).sum();
         let spans = transactions.len() + receipts.len() + logs + raw.body.ommers.len();
         full_size_max(raw)
             + hashes_size_max(raw)
-            + receipts_size_max(receipts)
+            + receipts_size_max(receipts) * 3 / 2
             + uncles_size_max(raw)
             + spans * size_of::<Span>()
     }
@@ -153,17 +192,16 @@ impl BlockJson {
         self.receipts.clone()
     }
 
+    /// The place of log `index` in [`Self::receipts`], as [`JsonWithoutSenders::log_range`].
+    #[must_use]
+    pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
+        self.log_spans.get(index).map(Span::range)
+    }
+
     /// Number of logs in the block.
     #[must_use]
     pub fn log_count(&self) -> usize {
         self.log_spans.len()
-    }
-
-    /// The byte range of log `index` (its position in the block) in [`Self::receipts`]. Between
-    /// adjacent logs of one receipt there is exactly one comma.
-    #[must_use]
-    pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
-        self.log_spans.get(index).map(Span::range)
     }
 
     /// Uncle `index`.
@@ -204,6 +242,68 @@ impl BlockJson {
                 .into_iter()
                 .map(|spans| size_of_val(&**spans))
                 .sum::<usize>()
+    }
+}
+
+/// The part of a block's JSON for which no sender is needed: logs, uncles, and the block with the
+/// hashes of its transactions.
+#[derive(Debug)]
+pub struct JsonWithoutSenders<'a>(Held<'a>);
+
+#[derive(Debug)]
+enum Held<'a> {
+    Whole(&'a BlockJson),
+    /// Made by [`BlockJson::encode_without_senders`].
+    Part(Arc<BlockJson>),
+}
+
+impl<'a> JsonWithoutSenders<'a> {
+    /// That of a block whose JSON was made.
+    pub(crate) const fn of(whole: &'a BlockJson) -> Self {
+        Self(Held::Whole(whole))
+    }
+
+    /// That which [`BlockJson::encode_without_senders`] made.
+    pub(crate) const fn before_whole(part: Arc<BlockJson>) -> Self {
+        Self(Held::Part(part))
+    }
+
+    fn json(&self) -> &BlockJson {
+        match &self.0 {
+            Held::Whole(json) => json,
+            Held::Part(json) => json,
+        }
+    }
+
+    /// The block with transaction hashes.
+    #[must_use]
+    pub fn block_with_hashes(&self) -> Bytes {
+        self.json().block(false)
+    }
+
+    /// What [`Self::log_range`] gives places in. Outside of the logs, senders may be blank.
+    #[must_use]
+    pub fn logs(&self) -> Bytes {
+        self.json().receipts()
+    }
+
+    /// The byte range of log `index` (its position in the block) in [`Self::logs`]. Between
+    /// adjacent logs of one receipt there is exactly one comma.
+    #[must_use]
+    pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
+        self.json().log_range(index)
+    }
+
+    /// Uncle `index`.
+    #[must_use]
+    pub fn uncle(&self, index: usize) -> Option<Bytes> {
+        self.json().uncle(index)
+    }
+
+    /// Number of uncles.
+    #[must_use]
+    pub fn uncle_count(&self) -> usize {
+        self.json().uncle_count()
     }
 }
 

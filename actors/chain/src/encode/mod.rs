@@ -26,8 +26,8 @@ pub(crate) mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use block_json::BlockJson;
 pub(crate) use block_json::simulated_block;
+pub use block_json::{BlockJson, JsonWithoutSenders};
 pub use error::EncodeError;
 pub use log::{LOG_ADDED, LOG_REMOVED};
 pub(crate) use log::{LogTail, write as write_log};

@@ -120,6 +120,7 @@ impl FoundLogs {
         for (index, positions) in matches.by_block() {
             let (block, is_removed) = block(index);
             let first = runs.len();
+            let json = block.json_without_senders();
             for place in 0..positions.len() {
                 checker.count(1)?;
                 let position = match is_removed {
@@ -128,7 +129,7 @@ impl FoundLogs {
                 };
                 // Postings and JSON are made from the same receipts, and the encoder checked that
                 // byte offsets fit in 32 bits.
-                let range = block.json().log_range(position as usize);
+                let range = json.log_range(position as usize);
                 debug_assert!(range.is_some(), "no JSON of log {position}");
                 let Some(Range { start, end }) = range else {
                     continue;
@@ -149,7 +150,7 @@ impl FoundLogs {
                 bytes += added.iter().map(|run| run.len()).sum::<usize>();
                 bytes += usize::from(is_removed) * added.len() * LOG_REMOVED.len();
                 blocks.push(RunsOfBlock {
-                    receipts: block.json().receipts(),
+                    receipts: json.logs(),
                     end: runs.len(),
                     is_removed,
                 });

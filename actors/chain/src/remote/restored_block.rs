@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use alloy_rlp::Encodable;
 
 use crate::{
-    block::{BlockParts, JsonError, LazyJson, RawBlock, Receipt},
+    block::{BlockParts, JsonError, JsonSource, LazyJson, RawBlock, Receipt},
     encode::{BlockJson, EncodeOptions},
     network::{HeaderFees, transaction},
     verify::VerifyError,
@@ -39,13 +39,10 @@ impl RestoredBlock {
         }
     }
 
-    /// Its JSON. The first use recovers the senders.
+    /// Its JSON. The first use of what needs them recovers the senders.
     pub(super) fn json_at_first_use(self: Arc<Self>) -> LazyJson {
         let bytes = BlockJson::bytes_max(&self.raw, &self.receipts);
-        LazyJson::at_first_use(bytes, move || {
-            let senders = self.senders().map_err(JsonError::new)?;
-            BlockJson::encode(&self.parts(&senders), self.options).map_err(JsonError::new)
-        })
+        LazyJson::at_first_use(bytes, self)
     }
 
     /// On one core: the others have blocks of their own, or requests.
@@ -54,5 +51,16 @@ impl RestoredBlock {
         transactions
             .map(|(index, one)| transaction::sender(self.chain_id, index, one))
             .collect()
+    }
+}
+
+impl JsonSource for RestoredBlock {
+    fn whole(&self) -> Result<BlockJson, JsonError> {
+        let senders = self.senders().map_err(JsonError::new)?;
+        BlockJson::encode(&self.parts(&senders), self.options).map_err(JsonError::new)
+    }
+
+    fn without_senders(&self) -> Result<BlockJson, JsonError> {
+        BlockJson::encode_without_senders(&self.parts(&[]), self.options).map_err(JsonError::new)
     }
 }

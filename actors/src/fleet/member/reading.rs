@@ -186,8 +186,9 @@ impl Member {
         let refusal = loop {
             match update.apply(&mut self.window).await {
                 Ok(_) => {
-                    self.json.make(update.newest_first());
-                    return self.fill_below().await;
+                    self.fill_below().await?;
+                    self.json.look();
+                    return Ok(());
                 }
                 Err(ChangeError::Gone(error)) => return Err(error),
                 Err(ChangeError::Early { .. }) if self.now() < until => {
@@ -211,8 +212,8 @@ impl Member {
             let Some(block) = below else {
                 return Ok(());
             };
-            match self.window.extend_to_oldest(Arc::clone(&block)).await {
-                Ok(()) => self.json.make([&block]),
+            match self.window.extend_to_oldest(block).await {
+                Ok(()) => {}
                 Err(ChangeError::Gone(error)) => return Err(error),
                 // The window begins with another block by now.
                 Err(_) => return Ok(()),

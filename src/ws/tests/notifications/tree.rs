@@ -137,6 +137,9 @@ fn filter(rng: &mut Rng) -> LogFilter {
 
 fn logs_of(block: &Block) -> Vec<Value> {
     let receipts = block.json().receipts();
-    let log = |at| serde_json::from_slice(&receipts[block.json().log_range(at).unwrap()]).unwrap();
+    let log = |at| {
+        serde_json::from_slice(&receipts[block.json_without_senders().log_range(at).unwrap()])
+            .unwrap()
+    };
     (0..block.json().log_count()).map(log).collect()
 }

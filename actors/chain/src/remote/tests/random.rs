@@ -3,7 +3,11 @@
 
 use alloy_consensus::{SignableTransaction, Signed, TxLegacy, proofs};
 use alloy_primitives::{Signature, U256};
-use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use proptest::{
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{TestCaseResult, TestRunner},
+};
 use serde_json::Value;
 
 use super::{
@@ -14,7 +18,7 @@ use super::{
     Statement, parsed, served, verifier,
 };
 use crate::{
-    block::{Receipt, Transaction},
+    block::{Block, Receipt, Transaction},
     encode::{
         BlockJson, EncodeOptions,
         tests::arbitrary::{self, Sample},
@@ -152,6 +156,8 @@ fn a_restored_block_without_a_sender_is_null() {
     let json = restored.json();
     let answers = [json.block(true), json.block(false), json.receipts()];
     assert_eq!(answers, ["null", "null", "null"]);
+    let part = restored.json_without_senders();
+    assert_ne!(part.block_with_hashes(), "null", "the hash covers it");
     let found = (
         json.transaction(0),
         json.receipt(0),
@@ -192,6 +198,24 @@ fn a_saved_block_with_a_transaction_twice_is_refused() {
     }
 }
 
+/// What needs no sender is the same before the senders are recovered.
+fn check_without_senders(restored: &Block, whole: &BlockJson) -> TestCaseResult {
+    let json = restored.json_without_senders();
+    prop_assert_eq!(json.block_with_hashes(), whole.block(false));
+    let (logs, receipts) = (json.logs(), whole.receipts());
+    for index in 0..=whole.log_count() {
+        let range = json.log_range(index);
+        prop_assert_eq!(&range, &whole.log_range(index));
+        let Some(range) = range else { continue };
+        prop_assert_eq!(&logs[range.clone()], &receipts[range]);
+    }
+    prop_assert_eq!(json.uncle_count(), whole.uncle_count());
+    for index in 0..=whole.uncle_count() {
+        prop_assert_eq!(json.uncle(index), whole.uncle(index));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -227,9 +251,14 @@ proptest! {
             let saved = verified.block.save().unwrap();
             let restored = verifier.restore(parts.hash, &saved).unwrap();
             let most = restored.bytes();
-            prop_assert!(!restored.has_json());
+            prop_assert!(!restored.has_json_without_senders());
+            check_without_senders(&restored, &json)?;
+            prop_assert!(restored.has_json_without_senders());
+            prop_assert!(!restored.has_json() && !restored.has_been_read());
             prop_assert_eq!(served(&restored), served(&verified.block));
-            prop_assert_eq!(restored.make_json().map_err(ToString::to_string), Ok(()));
+            let made = restored.make_json().map(|_| ());
+            prop_assert_eq!(made.map_err(ToString::to_string), Ok(()));
+            check_without_senders(&restored, &json)?;
             prop_assert_eq!(&restored.header, &verified.block.header);
             prop_assert_eq!(&restored.fees, &verified.block.fees);
             prop_assert_eq!(restored.total_difficulty, verified.block.total_difficulty);
