@@ -9,6 +9,7 @@
 //! | `block_ref` | the block whose state is read |
 //! | `fetch`, `single_flight` | the state that a read misses |
 //! | `prefetch`, `turns` | what a call of a contract lacks, in few round trips |
+//! | `hint` | what a node says that a call reads |
 //! | `access_lists` | access lists of blocks |
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is proven, and what is computed |
@@ -23,6 +24,7 @@ mod change_sources;
 mod counts;
 mod fetch;
 pub(super) mod following;
+mod hint;
 mod merge_counts;
 mod merging;
 mod prefetch;
@@ -48,8 +50,8 @@ use tracing::Instrument;
 
 pub use block_ref::BlockRef;
 pub use counts::StateCounts;
+pub(crate) use hint::PendingHint;
 pub use merge_counts::MergeCounts;
-pub(crate) use prefetch::PendingHint;
 pub(crate) use shared_state::{Got, SharedState};
 pub(crate) use single_flight::ListRef;
 

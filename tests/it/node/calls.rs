@@ -117,29 +117,57 @@ fn follow_url(url: &str, genesis: &Path) -> Server {
 fn call() -> (Value, Value) {
     let input = B256::from(U256::from(HOLDER));
     let sum = B256::from(U256::from(TOKENS * (TOKENS + 1) / 2));
-    (json!([{"to": MULTICALL, "input": input}]), json!(sum))
+    let call = json!({"to": MULTICALL, "input": input});
+    (json!([call, "latest"]), json!(sum))
+}
+
+/// The same call of a contract that only the overrides have, with another balance of a token.
+fn overriding_call(geth: &Geth) -> (Value, Value) {
+    let at = Address::repeat_byte(0xcc);
+    let code = geth
+        .connect()
+        .result("eth_getCode", &json!([MULTICALL, "latest"]));
+    let word = |value: u64| B256::from(U256::from(value)).to_string();
+    let overrides = json!({
+        at.to_string(): {"code": code, "nonce": "0x1"},
+        token(0).to_string(): {"stateDiff": {word(HOLDER): word(1_001)}},
+    });
+    let sum = word(TOKENS * (TOKENS + 1) / 2 + 1_000);
+    let call = json!({"to": at, "input": word(HOLDER)});
+    (json!([call, "latest", overrides]), json!(sum))
 }
 
 #[test]
 fn a_multicall_that_was_never_asked_takes_few_round_trips() {
     let (geth, genesis) = geth("node-calls");
     let proxy = Proxy::to(&[geth.address]);
-    let (params, sum) = call();
-    check("geth", &geth.connect().result("eth_call", &params), &sum);
+    let (plain, overriding) = (call(), overriding_call(&geth));
+    for (params, sum) in [&plain, &overriding] {
+        check("geth", &geth.connect().result("eth_call", params), sum);
+    }
     // So far that requests of one round are in progress together, however busy this machine is.
     let far = |millis| Fault::Slow(Duration::from_millis(millis));
     let without_hint = || Fault::Refuse(Some("eth_createAccessList"), Refusal::NoMethod);
     let [http, ws] = [http(proxy.address), ws(proxy.address)];
-    for (name, url, faults, most) in [
-        ("a node that is far away", &http, vec![far(300)], 4),
+    for (name, (params, sum), url, faults, most) in [
+        ("a node that is far away", &plain, &http, vec![far(300)], 4),
+        (
+            "overrides of accounts",
+            &overriding,
+            &http,
+            vec![far(300)],
+            4,
+        ),
         (
             "one that gives no hint",
+            &plain,
             &http,
             vec![far(300), without_hint()],
             6,
         ),
         (
             "a session, without batches",
+            &plain,
             &ws,
             vec![far(100)],
             SESSION_ROUND_TRIPS,
@@ -150,14 +178,15 @@ fn a_multicall_that_was_never_asked_takes_few_round_trips() {
         proxy.fail(faults);
         let mut ours = server.connect();
         let head = ours.result("eth_blockNumber", &json!([]));
-        let params = json!([params[0], head]);
+        let mut params = params.clone();
+        params[1] = head;
         let before = proxy.round_trips();
-        check(name, &ours.result("eth_call", &params), &sum);
+        check(name, &ours.result("eth_call", &params), sum);
         let round_trips = proxy.round_trips() - before;
         println!("{name}: {round_trips} round trips");
         assert!(round_trips <= most, "{name}: {round_trips} round trips");
         // Then it is held.
-        check(name, &ours.result("eth_call", &params), &sum);
+        check(name, &ours.result("eth_call", &params), sum);
         check(name, &(proxy.round_trips() - before), &round_trips);
     }
 }

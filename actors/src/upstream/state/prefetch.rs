@@ -1,22 +1,13 @@
-//! What a call of a contract lacks, in few round trips: many accounts in one batch, and what a node
-//! says that the call reads.
+//! What a call of a contract lacks, in few round trips: many accounts in one batch.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::Address;
 use futures_util::future::join_all;
 use nearhead_chain::{
-    call::{BlockOverrides, Call},
     remote::{UpstreamFault, verify_code, verify_proof},
-    trie::{State, WantedProof},
+    trie::WantedProof,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tracing::Instrument;
 
 use super::{
     BlockRef, Shared, StateSource,
@@ -29,7 +20,6 @@ use crate::{
     admission::FairPermits,
     budget::CallBudget,
     messages::{QueryError, Reply},
-    trace,
     upstream::{client::OptionalMethod, health::UpstreamId},
 };
 
@@ -39,38 +29,6 @@ const ITEMS_MAX: usize = 1_024;
 const BATCH_ITEMS: usize = 64;
 /// Fewer accounts than this are fetched one by one, because other reads may share these fetches.
 const ACCOUNTS_MIN: usize = 5;
-/// Accounts and slots that are taken from a hint.
-const HINT_ITEMS_MAX: usize = 512;
-/// Longest wait for a hint.
-const HINT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest input, in bytes, of a call for which a node is asked for a hint.
-const HINT_INPUT_BYTES_MAX: usize = 64 << 10;
-
-/// What a node says that a call reads, once it says so. Dropping it cancels the request.
-#[derive(Debug)]
-pub(crate) struct PendingHint(JoinSet<Option<Vec<WantedProof>>>);
-
-impl PendingHint {
-    /// Waits for it; nothing if the node does not say.
-    pub(crate) async fn get(mut self) -> Vec<WantedProof> {
-        let hint = self.0.join_next().await;
-        hint.and_then(Result::ok).flatten().unwrap_or_default()
-    }
-}
-
-/// The part of the answer of eth_createAccessList that is used.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Hint {
-    access_list: Vec<HintedAccount>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HintedAccount {
-    address: Address,
-    storage_keys: Vec<B256>,
-}
 
 impl StateSource {
     /// Fetches accounts with these slots, or with their code where no slots are named, in few
@@ -158,110 +116,11 @@ impl StateSource {
         );
         fetches.map(|_| ())
     }
-
-    /// Asks a node what a call reads after this block, as far as it is not held; `None` if no node
-    /// is asked. None of it is trusted: it is what to have proven.
-    pub(crate) fn hint(
-        &self,
-        budget: &CallBudget,
-        block: &BlockRef,
-        call: &Call,
-    ) -> Option<PendingHint> {
-        let turn = self.shared.turns.hint()?;
-        let id = self.shared.asked_first()?;
-        let client = self
-            .shared
-            .having(id, OptionalMethod::CallAccessList)
-            .ok()?;
-        let client = client.within(HINT_TIMEOUT);
-        let (call, overrides) = as_json(call)?;
-        budget.take_calls(1, Instant::now()).ok()?;
-        let (shared, block) = (Arc::clone(&self.shared), block.clone());
-        let ask = async move {
-            let answer = client.read_by_call(&call, block.hash, &overrides).await;
-            let answer = answer
-                .inspect_err(|error| tracing::debug!(node = %client.endpoint(), %error, "no hint"))
-                .ok()?;
-            let read = move || {
-                let hint: Option<Hint> = serde_json::from_str(answer.get()).ok();
-                drop(turn);
-                Some(unheld(hint?, &block.state))
-            };
-            shared.on_verifier_thread(read).await.ok()?
-        };
-        let mut pending = JoinSet::new();
-        pending.spawn_on(ask.instrument(trace::current()), &self.shared.runtime);
-        Some(PendingHint(pending))
-    }
-}
-
-/// The part of a hint that is not held. Accounts without slots lack their code.
-fn unheld(hint: Hint, state: &State) -> Vec<WantedProof> {
-    let accounts = hint.access_list.into_iter();
-    let unheld = accounts.filter_map(|account| account.unheld(state));
-    // An account with its code, and its slots.
-    let each = unheld.flat_map(|(address, slots, lacks_code)| {
-        let code = lacks_code.then(|| (address, Vec::new()));
-        let slots = (!slots.is_empty()).then_some((address, slots));
-        [code, slots].into_iter().flatten()
-    });
-    let (batches, _) = batches(each.collect(), HINT_ITEMS_MAX, HINT_ITEMS_MAX);
-    batches.into_iter().flatten().collect()
-}
-
-impl HintedAccount {
-    /// The account, those of its slots that are not held, and whether its code is not; `None` if
-    /// all of it is held.
-    fn unheld(self, state: &State) -> Option<(Address, Vec<U256>, bool)> {
-        let slots = self.storage_keys.into_iter();
-        let slots = slots.map(|slot| U256::from_be_bytes(slot.0));
-        let is_unheld = |slot: &U256| state.storage(&self.address, *slot).is_err();
-        let slots: Vec<_> = slots.filter(is_unheld).collect();
-        let lacks_code = match state.account(&self.address) {
-            Ok(Some(account)) => state.code(&account.code_hash).is_err(),
-            Ok(None) => false,
-            Err(_) => true,
-        };
-        (lacks_code || !slots.is_empty()).then_some((self.address, slots, lacks_code))
-    }
-}
-
-/// A call as the parameters of eth_createAccessList, and the overrides of accounts that go with it;
-/// `None` if it has what these do not express.
-fn as_json(call: &Call) -> Option<(Value, Value)> {
-    let Call {
-        request,
-        accounts,
-        block,
-        gas_max,
-    } = call;
-    let is_plain = accounts.is_empty()
-        && request.input.len() <= HINT_INPUT_BYTES_MAX
-        && *block == BlockOverrides::default()
-        && request.blob_hashes.is_none()
-        && request.authorizations.is_none();
-    let gas = request.gas.unwrap_or(u64::MAX).min(*gas_max);
-    let mut members = json!({
-        "from": request.from,
-        "gas": format!("{gas:#x}"),
-        "value": request.value,
-        "input": request.input,
-    });
-    if let Some(to) = request.to {
-        members["to"] = json!(to);
-    }
-    if let Some(list) = &request.access_list {
-        members["accessList"] = json!(list);
-    }
-    // Nodes fill in a price, which the sender has to be able to pay.
-    let rich = json!({"balance": U256::MAX >> 64});
-    let overrides = json!({request.from.to_string(): rich});
-    is_plain.then_some((members, overrides))
 }
 
 impl Shared {
     /// The node that is asked first.
-    fn asked_first(&self) -> Option<UpstreamId> {
+    pub(super) fn asked_first(&self) -> Option<UpstreamId> {
         self.standing
             .order(Instant::now())
             .upstreams
