@@ -7,6 +7,7 @@
 //! the rest of the program does not know which source it has. `reorg_sim` covers reorgs.
 
 mod calls;
+mod changes;
 mod contents;
 mod settled;
 mod simulations;
@@ -565,6 +566,10 @@ fn compare_all(mut both: GethComparison, genesis: &Path, head: u64) {
     compare_blocks(&mut both, &contents);
     compare_state(&mut both, &contents, &mut rng);
     compare_proofs(&mut both, &contents, &mut rng);
+    // `node::state_follow` does so while nearhead follows.
+    if [EXECUTION_APIS, DEV].contains(&both.chain) {
+        changes::compare(&mut both, &contents);
+    }
     compare_logs(&mut both, &contents, &mut rng);
     both.flush();
     calls::compare(&mut both, &contents, &mut rng);

@@ -109,8 +109,18 @@ impl Process {
 
     /// KiB that are resident.
     pub(crate) fn resident_kib(&self) -> u64 {
+        self.kib("VmRSS:")
+    }
+
+    /// The most KiB that were ever resident.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn peak_resident_kib(&self) -> u64 {
+        self.kib("VmHWM:")
+    }
+
+    fn kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.unwrap().trim().trim_end_matches(" kB");
         kib.parse().unwrap()
     }

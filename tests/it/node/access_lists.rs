@@ -8,15 +8,14 @@ use serde_json::{Value, json};
 
 use super::{
     follow_with,
-    held_state::{HeldState, Keys, REPORTS_MERGES},
+    held_state::{HeldState, REPORTS_MERGES},
     http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{Server, check, request, scratch, wait_until},
     upstreams::{
-        Genesis, ListingGeth, Wallet,
+        Genesis, Keys, ListingGeth, Wallet, add_changed,
         proxy::{Change, Fault, Lie, Refusal},
-        quantity,
     },
 };
 
@@ -184,12 +183,8 @@ fn false_lists_cost_a_trace_and_no_answer() {
         chain.geth.proxy.heal();
         let hash = hash.to_string();
         held.wait_merged(&hash);
-        let block = held
-            .pair
-            .theirs
-            .result("eth_getBlockByHash", &json!([hash, false]));
         let mut keys = Keys::new();
-        held.add_changed(&hash, number, quantity(&block["timestamp"]), &mut keys);
+        add_changed(&mut held.pair.theirs, &hash, &mut keys);
         // After a fault, reads that miss are refused for a moment.
         for address in keys.keys() {
             let call = request(1, "eth_getBalance", &json!([address, "latest"])).to_string();

@@ -19,7 +19,7 @@ use super::{
     comparison::{Comparison, GETH},
     counted,
     driven_geth::{self, DrivenGeth},
-    held_state::{HeldState, Keys, REPORTS_MERGES},
+    held_state::{HeldState, REPORTS_MERGES},
     http, refuted, wait_head, wait_logged,
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         Process, Server, after, check, json as parse, request, scratch, serving, wait_until,
     },
     rng::Rng,
-    upstreams::{Payload, of_files, proxy::Proxy, steps},
+    upstreams::{Keys, Payload, of_files, proxy::Proxy, steps},
     window,
 };
 

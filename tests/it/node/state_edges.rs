@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 
 use super::{
     follow_with,
-    held_state::{HeldState, Keys, REPORTS_MERGES},
+    held_state::{HeldState, REPORTS_MERGES},
     http, refuted, wait_head,
 };
 use crate::{
     harness::{Connection, check, json as parse, request, scratch, wait_until},
-    upstreams::{Genesis, Geth, ListingGeth, WITHDRAWAL_RECIPIENT, Wallet, quantity},
+    upstreams::{
+        Genesis, Geth, Keys, ListingGeth, WITHDRAWAL_RECIPIENT, Wallet, add_changed, quantity,
+    },
 };
 
 /// An account without anything, which the genesis has nevertheless.
@@ -208,16 +210,10 @@ impl Scene {
     fn check_block(&mut self, case: &str, receipt: &Value, more: &[(Address, &[u64])]) -> Keys {
         let hash = receipt["blockHash"].as_str().unwrap().to_owned();
         let number = quantity(&receipt["blockNumber"]);
-        let block = self
-            .held
-            .pair
-            .theirs
-            .result("eth_getBlockByHash", &json!([hash, false]));
         wait_head(&self.held.server, (number, hash.parse().unwrap()));
         self.held.wait_merged(&hash);
         let mut keys = Keys::new();
-        let timestamp = quantity(&block["timestamp"]);
-        self.held.add_changed(&hash, number, timestamp, &mut keys);
+        add_changed(&mut self.held.pair.theirs, &hash, &mut keys);
         assert!(keys.len() > 2, "{case}: {keys:?}");
         let before = self.held.missed();
         self.held.compare(&keys);

@@ -1,7 +1,10 @@
 //! State that stays current: once a block is merged, neither what it changed nor what was read
 //! before is asked of a node again, and all of it equals geth's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use nearhead_chain::campaign;
 use serde_json::{Value, json};
@@ -9,13 +12,13 @@ use serde_json::{Value, json};
 use super::{
     driven_geth::DrivenGeth,
     follow_with,
-    held_state::{HeldState, Keys, REPORTS_MERGES},
+    held_state::{HeldState, REPORTS_MERGES},
     http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{Server, check, request, wait_until},
     upstreams::{
-        Payload,
+        Keys, Payload, add_changed,
         proxy::{Change, Fault, Lie, Proxy, Refusal},
         steps,
     },
@@ -64,6 +67,17 @@ impl Scene {
         }
     }
 
+    /// The same over HTTP, with a proxy between.
+    fn behind_proxy(name: &str, seed: u64, count: u64, more: &[&str]) -> (Proxy, Self) {
+        let proxy = OnceCell::new();
+        let via = |geth: &DrivenGeth| {
+            let proxy = proxy.get_or_init(|| Proxy::to(&[geth.address()]));
+            http(proxy.address)
+        };
+        let scene = Self::start(name, seed, count, via, more);
+        (proxy.into_inner().unwrap(), scene)
+    }
+
     /// The next step of the chain, once nearhead has merged it; returns what its blocks changed.
     fn step(&mut self) -> Option<Keys> {
         let payloads = self.steps.next()?;
@@ -72,18 +86,54 @@ impl Scene {
         let wanted = self.geth.go_to(last);
         wait_head(&self.held.server, wanted);
         self.held.wait_merged(&last.hash.to_string());
-        let mut keys = Keys::new();
-        for payload in &payloads {
-            self.add_changed(payload, &mut keys);
-        }
-        Some(keys)
+        Some(self.changed_by(&payloads))
     }
 
-    /// Adds what a block changed.
-    fn add_changed(&mut self, payload: &Payload, keys: &mut Keys) {
-        let (number, timestamp) = (payload.number, payload.raw.header.timestamp);
-        let hash = payload.hash.to_string();
-        self.held.add_changed(&hash, number, timestamp, keys);
+    /// What these blocks changed.
+    fn changed_by(&mut self, payloads: &[Payload]) -> Keys {
+        let mut keys = Keys::new();
+        for payload in payloads {
+            add_changed(
+                &mut self.held.pair.theirs,
+                &payload.hash.to_string(),
+                &mut keys,
+            );
+        }
+        keys
+    }
+
+    /// Follows the next step while the node has this fault, and compares what its blocks changed.
+    /// `unread` is an account that was never read.
+    fn check_fault(
+        &mut self,
+        proxy: &Proxy,
+        name: &str,
+        fault: Fault,
+        is_fault: bool,
+        unread: usize,
+    ) {
+        let before = fault_count(&self.held.server);
+        proxy.fail(vec![fault]);
+        let payloads = self.steps.next().unwrap();
+        self.geth.send_blocks(&payloads);
+        let wanted = self.geth.go_to(payloads.last().unwrap());
+        wait_head(&self.held.server, wanted);
+        // A merge may need no proof, or be given up; an account that was never read needs one.
+        let params = json!([self.idle[unread].0, "latest"]);
+        let read = request(1, "eth_getBalance", &params).to_string();
+        wait_until(name, || {
+            self.held.pair.ours.post(&read);
+            proxy.applied() > 0 && (!is_fault || fault_count(&self.held.server) > before)
+        });
+        proxy.heal();
+        let keys = self.changed_by(&payloads);
+        // After a refusal, reads that miss are refused for a moment.
+        wait_until(name, || {
+            let address = keys.keys().next().unwrap();
+            let call = request(1, "eth_getBalance", &json!([address, "latest"]));
+            self.held.pair.ours.post(call.to_string()).status == 200
+        });
+        self.held.compare(&keys);
     }
 
     fn idle(&self, from: usize, count: usize) -> Keys {
@@ -129,9 +179,9 @@ fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> Str
         scene.held.compare(&changed);
         codes_missed += scene.held.compare_codes(&changed);
         scene.held.compare_proofs(&all);
+        check("idle codes missed", &scene.held.compare_codes(&all), &0);
         let idle = scene.idle(blocks * by_all_methods, by_all_methods);
         scene.held.compare(&idle);
-        check("idle codes missed", &scene.held.compare_codes(&idle), &0);
         blocks += 1;
     }
     assert!(
@@ -203,12 +253,8 @@ fn without_a_tracer_what_blocks_name_is_held() {
 
 #[test]
 fn nothing_is_merged_if_that_is_off() {
-    let proxy = std::cell::OnceCell::new();
-    let via = |geth: &DrivenGeth| {
-        let proxy = proxy.get_or_init(|| Proxy::to(&[geth.address()]));
-        http(proxy.address)
-    };
-    let mut scene = Scene::start("state-follow-off", 13, 6, via, &["--state-follow", "off"]);
+    let off = ["--state-follow", "off"];
+    let (proxy, mut scene) = Scene::behind_proxy("state-follow-off", 13, 6, &off);
     let some = scene.idle(0, 5);
     for payloads in scene.steps.by_ref() {
         scene.geth.send_blocks(&payloads);
@@ -216,7 +262,6 @@ fn nothing_is_merged_if_that_is_off() {
         wait_head(&scene.held.server, wanted);
         scene.held.compare(&some);
     }
-    let proxy = proxy.get().unwrap();
     check("traces", &proxy.calls("debug_traceBlockByHash"), &0);
     assert!(
         proxy.calls("eth_getProof") >= 5,
@@ -297,52 +342,17 @@ fn lies() -> Vec<(&'static str, Fault, bool)> {
 /// and a fault is counted where it is one.
 #[test]
 fn lies_about_changes_cost_fetches_and_no_answer() {
-    let proxy = std::cell::OnceCell::new();
-    let via = |geth: &DrivenGeth| {
-        let proxy = proxy.get_or_init(|| Proxy::to(&[geth.address()]));
-        http(proxy.address)
-    };
     let lies = lies();
     let count = 1 + lies.len() as u64;
-    let mut scene = Scene::start(
-        "state-follow-liar",
-        14,
-        count,
-        via,
-        &["--state-follow", "witness"],
-    );
+    let witness = ["--state-follow", "witness"];
+    let (proxy, mut scene) = Scene::behind_proxy("state-follow-liar", 14, count, &witness);
     // Nothing is merged until somebody reads state.
     let some = scene.idle(0, 3);
     scene.held.compare(&some);
-    let proxy = proxy.get().unwrap();
     let mut is_honest = true;
     for (unread, (name, fault, is_fault)) in (10..).zip(lies) {
         is_honest &= !is_fault;
-        let before = fault_count(&scene.held.server);
-        proxy.fail(vec![fault]);
-        let payloads = scene.steps.next().unwrap();
-        scene.geth.send_blocks(&payloads);
-        let wanted = scene.geth.go_to(payloads.last().unwrap());
-        wait_head(&scene.held.server, wanted);
-        // A merge may need no proof, or be given up; an account that was never read needs one.
-        let params = json!([scene.idle[unread].0, "latest"]);
-        let read = request(1, "eth_getBalance", &params).to_string();
-        wait_until(name, || {
-            scene.held.pair.ours.post(&read);
-            proxy.applied() > 0 && (!is_fault || fault_count(&scene.held.server) > before)
-        });
-        proxy.heal();
-        let mut keys = Keys::new();
-        for payload in &payloads {
-            scene.add_changed(payload, &mut keys);
-        }
-        // After a refusal, reads that miss are refused for a moment.
-        wait_until(name, || {
-            let address = keys.keys().next().unwrap();
-            let call = request(1, "eth_getBalance", &json!([address, "latest"]));
-            scene.held.pair.ours.post(call.to_string()).status == 200
-        });
-        scene.held.compare(&keys);
+        scene.check_fault(&proxy, name, fault, is_fault, unread);
         if is_honest {
             check(name, &fault_count(&scene.held.server), &0);
         }
@@ -351,4 +361,27 @@ fn lies_about_changes_cost_fetches_and_no_answer() {
         .held
         .counted(&["nearhead_state_merges_total", "whole"]);
     assert!(whole > 0, "no merge was whole");
+}
+
+/// A node that sends 300 MB in place of what a merge asks for: no more of it is read than a merge
+/// may ask for.
+#[test]
+fn answers_of_300_megabytes_cost_no_memory_and_no_answer() {
+    let witness = ["--state-follow", "witness"];
+    let (proxy, mut scene) = Scene::behind_proxy("state-follow-flood", 16, 4, &witness);
+    let some = scene.idle(0, 3);
+    scene.held.compare(&some);
+    let before = scene.held.server.process.peak_resident_kib();
+    let floods = [
+        ("debug_executionWitness", false),
+        ("debug_traceBlockByHash", false),
+        ("eth_getProof", true),
+    ];
+    for (unread, (method, is_fault)) in (10..).zip(floods) {
+        let fault = Fault::Flood(method);
+        scene.check_fault(&proxy, method, fault, is_fault, unread);
+    }
+    let grown = scene.held.server.process.peak_resident_kib() - before;
+    println!("the process grew by {grown} KiB");
+    assert!(grown < 150 << 10, "the process grew by {grown} KiB");
 }

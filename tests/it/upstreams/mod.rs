@@ -6,6 +6,7 @@
 //! | `anvil_blocks` | tests that anvil's blocks are consistent |
 //! | `genesis` | the genesis of geth's dev mode, with what a test adds to it |
 //! | `geth` | a geth driven over the engine API, or in its dev mode |
+//! | `changed_keys` | the accounts and slots that a block changed, as a geth reports them |
 //! | `engine` | drives a geth block by block: head, safe, finalized, reorgs (`payload`, `jwt`) |
 //! | `listing_geth` | a geth whose blocks the test makes, with their access lists |
 //! | `branches` | the blocks that are sent to it |
@@ -22,6 +23,7 @@
 mod anvil;
 mod anvil_blocks;
 mod branches;
+mod changed_keys;
 mod engine;
 mod genesis;
 mod geth;
@@ -38,6 +40,7 @@ mod wallet;
 pub(crate) use self::{
     anvil::{Anvil, FIRST_KEY},
     branches::{Branches, of_files, paced_steps, steps},
+    changed_keys::{Keys, add_changed},
     engine::{Engine, Forkchoice},
     genesis::Genesis,
     geth::Geth,

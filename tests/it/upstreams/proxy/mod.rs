@@ -34,6 +34,9 @@ pub(crate) struct Proxy {
     state: Arc<State>,
 }
 
+/// Bytes of a [`Fault::Flood`].
+pub(crate) const FLOOD_BYTES: usize = 300 << 20;
+
 /// A fault of the connection or of the answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
@@ -47,6 +50,9 @@ pub(crate) enum Fault {
     /// Bytes are accepted and nothing is answered. Connections that are open then stay open and
     /// silent when the fault ends; later ones work again.
     BlackHole,
+    /// Over HTTP, calls of this method alone are answered with [`FLOOD_BYTES`] of JSON, as far as
+    /// the client takes them.
+    Flood(&'static str),
     /// Calls of this method are never answered; their HTTP connections are closed when the fault
     /// ends.
     Stall(&'static str),
@@ -171,6 +177,9 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
         if !state.wait(Instant::now()) || state.stalls(&calls) {
             break;
         }
+        if state.floods(&calls) {
+            return flood(client.get_mut());
+        }
         let answer = match state.too_many_requests(&calls) {
             Some(seconds) => Some(refused(seconds)),
             None => upstreams.ask(state, request)?,
@@ -216,6 +225,23 @@ impl<'a> UpstreamConnections<'a> {
             .write(upstream.get_mut())?;
         Message::read(upstream)
     }
+}
+
+/// Answers with JSON whose length is not named before, so that the client has to read it.
+fn flood(client: &mut TcpStream) -> io::Result<()> {
+    const CHUNK: usize = 1 << 20;
+    client.write_all(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
+    )?;
+    let chunk =
+        |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    client.write_all(&chunk(br#"{"jsonrpc":"2.0","id":1,"result":{"state":["0x"#))?;
+    let zeros = chunk(&[b'0'; CHUNK]);
+    for _ in 0..FLOOD_BYTES / CHUNK {
+        client.write_all(&zeros)?;
+    }
+    client.write_all(&chunk(br#""]}}"#))?;
+    client.write_all(&chunk(b""))
 }
 
 fn refused(retry_after_seconds: u64) -> Message {

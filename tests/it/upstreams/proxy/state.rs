@@ -237,6 +237,18 @@ impl State {
         true
     }
 
+    /// Whether one of these calls is answered with far too much.
+    pub(super) fn floods(&self, calls: &[Call]) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        let is_flooded = |fault: &Fault| match fault {
+            Fault::Flood(method) => calls.iter().any(|call| call.method == *method),
+            _ => false,
+        };
+        let floods = inner.faults.iter().any(is_flooded);
+        inner.applied += usize::from(floods);
+        floods
+    }
+
     /// Whether this message of a session answers a stalled call, so that it is not passed on.
     pub(super) fn withholds(&self, calls: &[Call], message: &[u8]) -> bool {
         let mut inner = self.inner.lock().unwrap();
