@@ -79,6 +79,7 @@ STATE = [
     ("Merges in ten minutes", "short", [(f"sum by (source, outcome) (increase(nearhead_state_merges_total{{{OF}}}[10m]))", "{{source}}: {{outcome}}")]),
     ("Time until a block is merged", "s", quantiles("nearhead_state_merge_seconds", 0.5, 0.99)),
     ("Changed accounts and slots", "short", [(f"sum by (how) (rate(nearhead_state_merged_keys_total{{{OF}}}[$range]))", "{{how}}")]),
+    ("Accounts and slots that merges ask for", "short", [(f"sum(rate(nearhead_state_merge_keys_asked_total{{{OF}}}[$range]))", "a second")]),
     ("JSON that merges ask for", "Bps", [(f"sum(rate(nearhead_state_merge_bytes_total{{{OF}}}[$range]))", "bytes a second")]),
     ("State that is held", "bytes", [(f"nearhead_state_held{{{OF},kind=\"bytes\"}}", "{{instance}}")]),
     ("Saved window: restored and refused", "short", [
@@ -87,7 +88,8 @@ STATE = [
     ]),
     ("Saved window: writes", "short", [(f"sum by (instance, outcome) (rate(nearhead_saved_writes_total{{{OF}}}[$range]))", "{{instance}}: {{outcome}}")]),
     ("Saved window: bytes", "bytes", [(f"nearhead_saved_bytes{{{OF}}}", "{{instance}}")]),
-    ("Nodes of tries, and evictions", "short", [
+    ("Values, nodes of tries, and evictions", "short", [
+        (f"nearhead_state_held{{{OF},kind=\"values\"}}", "{{instance}}: values of accounts and slots"),
         (f"nearhead_state_held{{{OF},kind=\"nodes\"}}", "{{instance}}: nodes"),
         (f"rate(nearhead_state_evicted_total{{{OF}}}[$range])", "{{instance}}: evicted a second"),
     ]),

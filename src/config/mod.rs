@@ -118,8 +118,9 @@ fn own_options;
     /// is not held, or by --forward; 0 for no limit
     "node-calls-per-key" node_calls_per_key: u32 = 0,
         "CALLS", "a whole number from 0 to 1000000", |text| whole(text, 0, 1_000_000);
-    /// Memory in bytes for state from nodes; the least recently used is dropped first. auto is a
-    /// quarter of the memory of the machine or the cgroup, at most 1 GiB
+    /// Memory in bytes for state from nodes and for merging blocks into it; the least recently used
+    /// state is dropped first. auto is a quarter of the memory of the machine or the cgroup, at
+    /// most 1 GiB
     "state-bytes" state_bytes: Cap = Cap::Auto,
         "BYTES", "auto or a whole number from 1048576 to 1099511627776",
         |text| cap(text, 1 << 20, 1 << 40);

@@ -23,6 +23,8 @@ pub(super) struct StateMetrics {
     merged_keys: IntCounterVec,
     /// `nearhead_state_merge_requests_total`.
     merge_requests: IntCounter,
+    /// `nearhead_state_merge_keys_asked_total`.
+    merge_keys_asked: IntCounter,
     /// `nearhead_state_merge_bytes_total`.
     merge_bytes: IntCounter,
     /// `nearhead_state_held{kind}`.
@@ -63,13 +65,17 @@ impl StateMetrics {
                 "nearhead_state_merge_requests_total",
                 "Requests to nodes for merges: an access list, a trace, a witness or a batch of proofs",
             )?,
+            merge_keys_asked: exporter.counter(
+                "nearhead_state_merge_keys_asked_total",
+                "Accounts and slots that nodes were asked to prove for merges",
+            )?,
             merge_bytes: exporter.counter(
                 "nearhead_state_merge_bytes_total",
                 "Bytes of JSON in the answers to the requests for merges",
             )?,
             held: exporter.gauges(
                 "nearhead_state_held",
-                "State from nodes that is held: nodes (of tries, with those that are named and not held) or bytes (of memory)",
+                "State from nodes that is held: values (of accounts and slots, each version once), nodes (of tries, with those that are named and not held) or bytes (of memory)",
                 &["kind"],
             )?,
             evicted: exporter.counter(
@@ -99,7 +105,9 @@ impl StateMetrics {
             let series = self.held.with_label_values(&[kind]);
             series.set(gauge(value as u64));
         };
-        held("nodes", store.stats().nodes);
+        let stats = store.stats();
+        held("values", stats.values);
+        held("nodes", stats.nodes);
         held("bytes", store.held_bytes());
         raise(&self.evicted, store.evicted());
     }
@@ -112,6 +120,7 @@ impl StateMetrics {
             raise(&self.merged_keys.with_label_values(&[how]), total);
         }
         raise(&self.merge_requests, merges.requests());
+        raise(&self.merge_keys_asked, merges.keys_asked());
         raise(&self.merge_bytes, merges.bytes());
     }
 }

@@ -182,10 +182,7 @@ impl UpstreamSource {
         if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
         }
-        let store = match chain.data {
-            Some(_) => NodeStore::recorded(config.state_bytes_max),
-            None => NodeStore::bounded(config.state_bytes_max),
-        };
+        let store = StateSource::store_of(config.state_bytes_max, chain.data.is_some());
         let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
         let verifier = Arc::new(verifier);
         let kept = KeptBytes::default();

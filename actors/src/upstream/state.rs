@@ -14,6 +14,7 @@
 //! | `following` | which block is merged, and when |
 //! | `merging` | the merge of one block: what is proven, and what is computed |
 //! | `change_sources` | what a node says that a block changed |
+//! | `memory` | splits `--state-bytes` between held state and merges |
 //! | `recent_keys` | the keys that were fetched last |
 //! | `shared_state` | state that other processes hold too |
 //! | `counts`, `merge_counts` | how often each ended how |
@@ -25,6 +26,7 @@ mod counts;
 mod fetch;
 pub(super) mod following;
 mod hint;
+mod memory;
 mod merge_counts;
 mod merging;
 mod prefetch;
@@ -131,6 +133,16 @@ struct StateUpstream {
 }
 
 impl StateSource {
+    /// An empty store that, with what merges work on, takes so many bytes of memory. A recorded one
+    /// says what is stored and dropped, for a copy on disk.
+    pub(crate) fn store_of(state_bytes_max: usize, is_recorded: bool) -> Arc<NodeStore> {
+        let held = memory::held_bytes_max(state_bytes_max);
+        match is_recorded {
+            true => NodeStore::recorded(held),
+            false => NodeStore::bounded(held),
+        }
+    }
+
     /// A source with these upstreams, which are in the operator's order. Calls run on `runtime`;
     /// `standing` decides which upstream is asked first. Faults go to `fault_reports` while there
     /// is room. What an earlier process has saved is `restored` first.

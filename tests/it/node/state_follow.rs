@@ -206,10 +206,13 @@ fn check_current(name: &str, mode: &str, steps: u64, via: fn(&DrivenGeth) -> Str
     let timed = counted(&["nearhead_state_merge_seconds_count"]);
     assert!((1..=whole).contains(&timed), "{timed} of {whole}");
     assert!(counted(&["nearhead_state_merge_bytes_total"]) > 1_000 * whole);
-    for kind in ["kind=\"nodes\"", "kind=\"bytes\""] {
-        let held = counted(&["nearhead_state_held", kind]);
+    for kind in ["values", "nodes", "bytes"] {
+        let held = counted(&["nearhead_state_held", &format!("kind=\"{kind}\"")]);
         assert!(held > 1_000, "{held} {kind}");
     }
+    let proven = counted(&["nearhead_state_merged_keys_total", "proven"]);
+    let items = counted(&["nearhead_state_merge_keys_asked_total"]);
+    assert!(items >= proven, "{items} asked, {proven} proven");
     check("evicted", &counted(&["nearhead_state_evicted_total"]), &0);
 }
 

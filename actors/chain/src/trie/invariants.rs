@@ -7,6 +7,7 @@ use super::{
     NodeStore,
     code::bytes_of_code,
     node::{Reference, push_references},
+    node_store::push_stored_references,
 };
 
 /// A difference between what a store holds and what it should hold.
@@ -66,6 +67,14 @@ pub enum InvariantError {
         /// The size by the statistics.
         stated: usize,
     },
+    /// The statistics state another number of values.
+    #[error("{stored} values are stored, the statistics say {stated}")]
+    Values {
+        /// Values in the stored nodes.
+        stored: usize,
+        /// The number by the statistics.
+        stated: usize,
+    },
 }
 
 impl NodeStore {
@@ -85,10 +94,11 @@ impl NodeStore {
         let _writer = self.writer.lock();
         let retired = self.handles.lock().retired().to_vec();
         let mut expected = self.recount(held_roots.into_iter().chain(retired))?;
-        let mut bytes = 0;
+        let (mut bytes, mut values) = (0, 0);
         for entry in &self.nodes {
             let rlp = entry.rlp.as_deref();
             bytes += rlp.map_or(0, <[u8]>::len);
+            values += rlp.map_or(0, |rlp| push_stored_references(rlp, &mut Vec::new()));
             check(
                 &mut expected,
                 Reference::Node(*entry.key()),
@@ -122,6 +132,12 @@ impl NodeStore {
             return Err(InvariantError::Bytes {
                 stored: bytes,
                 stated,
+            });
+        }
+        if values != stats.values {
+            return Err(InvariantError::Values {
+                stored: values,
+                stated: stats.values,
             });
         }
         Ok(())

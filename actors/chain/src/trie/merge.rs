@@ -263,6 +263,18 @@ impl Merge {
         Ok(merged)
     }
 
+    /// The reported keys that the new state does not hold. If the report is true, a complete merge
+    /// leaves none: computed and proven keys are both held.
+    #[cfg(test)]
+    pub(super) fn not_held(&self) -> Result<Vec<WantedProof>, TrieError> {
+        let mut missing = Vec::new();
+        for (_, account) in &self.accounts {
+            let slots = self.not_held_after(&account.address, account.all_slots())?;
+            missing.extend(slots.map(|slots| (account.address, slots)));
+        }
+        Ok(missing)
+    }
+
     fn change_of(&self, key: &B256) -> Option<&HashedChange> {
         let at = self.accounts.binary_search_by_key(key, |(key, _)| *key);
         at.ok().map(|at| &self.accounts[at].1)

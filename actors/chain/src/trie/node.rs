@@ -168,20 +168,22 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// Appends what the node references, once per reference; nothing if the node is malformed.
+/// Appends what the node references, once per reference; nothing if the node is malformed. Returns
+/// the number of values in the node: its own, or those of its inline leaves.
 ///
 /// One routine serves both kinds of trie, because the value of an account leaf is a list and that
 /// of a storage leaf a string. An inline node references nothing: it is too short to hold a hash.
-pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Result<()> {
-    let mut push = |child: Child<'_>| {
-        if let Child::Hash(hash) = child {
-            references.push(Reference::Node(B256::from(*hash)));
-        }
+pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Result<usize> {
+    let mut values = 0;
+    let mut push = |child: Child<'_>| match child {
+        Child::Hash(hash) => references.push(Reference::Node(B256::from(*hash))),
+        Child::Inline(rlp) => values += push_references(rlp, references).unwrap_or_default(),
     };
     match Node::decode(rlp)? {
         Node::Branch(branch) => branch.children()?.into_iter().flatten().for_each(push),
         Node::Extension { child, .. } => push(child),
         Node::Leaf { mut value, .. } => {
+            values = 1;
             if value.first().is_some_and(|code| *code >= EMPTY_LIST_CODE) {
                 let account = TrieAccount::decode(&mut value)?;
                 if account.storage_root != EMPTY_ROOT_HASH {
@@ -193,7 +195,7 @@ pub(super) fn push_references(rlp: &[u8], references: &mut Vec<Reference>) -> Re
             }
         }
     }
-    Ok(())
+    Ok(values)
 }
 
 /// What the node with this RLP references, in order. The bytes need not be trusted.

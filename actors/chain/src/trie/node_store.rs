@@ -43,6 +43,8 @@ pub struct NodeStore {
     pub(super) nodes: DashMap<B256, NodeEntry, FbBuildHasher<32>>,
     pub(super) codes: DashMap<B256, CodeEntry, FbBuildHasher<32>>,
     pub(super) node_bytes: AtomicUsize,
+    /// Values of accounts and slots in the stored nodes, each version once.
+    pub(super) values: AtomicUsize,
     pub(super) code_bytes: AtomicUsize,
     /// Entries of both maps, whose own count visits each shard.
     pub(super) entries: AtomicUsize,
@@ -122,6 +124,8 @@ pub struct NodeStoreStats {
     pub nodes: usize,
     /// Bytes of the nodes' RLP.
     pub node_bytes: usize,
+    /// Number of values of accounts and slots in the nodes, each version once.
+    pub values: usize,
     /// Number of codes, including those that are referenced but missing.
     pub(crate) codes: usize,
     /// Bytes of the codes, with their jump destinations.
@@ -156,6 +160,7 @@ impl NodeStore {
             nodes: DashMap::with_hasher_and_shard_amount(FbBuildHasher::default(), NODE_SHARDS),
             codes: DashMap::with_hasher_and_shard_amount(FbBuildHasher::default(), CODE_SHARDS),
             node_bytes: AtomicUsize::new(0),
+            values: AtomicUsize::new(0),
             code_bytes: AtomicUsize::new(0),
             entries: AtomicUsize::new(0),
             handles: Mutex::default(),
@@ -174,6 +179,7 @@ impl NodeStore {
         NodeStoreStats {
             nodes: self.nodes.len(),
             node_bytes: self.node_bytes.load(Ordering::Relaxed),
+            values: self.values.load(Ordering::Relaxed),
             codes: self.codes.len(),
             code_bytes: self.code_bytes.load(Ordering::Relaxed),
             retired: self.handles.lock().retired().len(),
@@ -367,7 +373,8 @@ impl NodeStore {
             && let Some(rlp) = inserted.nodes.remove(&hash)
         {
             self.node_bytes.fetch_add(rlp.len(), Ordering::Relaxed);
-            push_stored_references(&rlp, references);
+            let values = push_stored_references(&rlp, references);
+            self.values.fetch_add(values, Ordering::Relaxed);
             entry.rlp = Some(rlp);
             entry.used.store(inserted.used, Ordering::Relaxed);
             self.record_stored(hash);
@@ -442,7 +449,8 @@ impl NodeStore {
                     if let Some(rlp) = entry.remove().rlp {
                         self.record_change(hash);
                         self.node_bytes.fetch_sub(rlp.len(), Ordering::Relaxed);
-                        push_stored_references(&rlp, &mut pending);
+                        let values = push_stored_references(&rlp, &mut pending);
+                        self.values.fetch_sub(values, Ordering::Relaxed);
                     }
                 }
                 Reference::Code(hash) => {
@@ -516,10 +524,10 @@ struct Inserted {
     used: u32,
 }
 
-/// Appends what a stored node references. A malformed node references nothing, both when it is
-/// acquired and when it is released.
-pub(super) fn push_stored_references(rlp: &[u8], pending: &mut Vec<Reference>) {
-    let _ = push_references(rlp, pending);
+/// Appends what a stored node references, and returns the number of values in it. A
+/// malformed node has neither, both when it is acquired and when it is released.
+pub(super) fn push_stored_references(rlp: &[u8], pending: &mut Vec<Reference>) -> usize {
+    push_references(rlp, pending).unwrap_or_default()
 }
 
 impl std::fmt::Debug for NodeStore {

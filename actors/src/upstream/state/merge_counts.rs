@@ -35,6 +35,7 @@ pub struct MergeCounts {
     computed_keys: AtomicU64,
     proven_keys: AtomicU64,
     requests: AtomicU64,
+    keys_asked: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -90,6 +91,12 @@ impl MergeCounts {
         load(&self.requests)
     }
 
+    /// Accounts and slots that these requests asked nodes to prove.
+    #[must_use]
+    pub fn keys_asked(&self) -> u64 {
+        load(&self.keys_asked)
+    }
+
     /// Bytes of JSON in the answers to these requests.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -107,6 +114,10 @@ impl MergeCounts {
 
     pub(super) fn count_request(&self) {
         add(&self.requests, 1);
+    }
+
+    pub(super) fn count_keys_asked(&self, keys: usize) {
+        add(&self.keys_asked, keys);
     }
 
     pub(super) fn count_bytes(&self, bytes: usize) {

@@ -210,7 +210,8 @@ impl Shared {
             let asked = keys_of(&wanted);
             let found = self.prove(id, block, wanted, allowance).await?;
             proven += found;
-            left_out += asked - found;
+            // What the first round leaves out is asked for again in the second one.
+            left_out = left_out.max(asked - found);
             let merge = Arc::clone(&merge);
             merged = match self.on_verifier_thread(move || merge.run()).await? {
                 Ok(merged) => merged,
@@ -221,7 +222,9 @@ impl Shared {
             }
             wanted = merged.unmerged.clone();
         }
-        self.merges.count_keys(keys.saturating_sub(proven), proven);
+        let lacking = left_out.max(keys_of(&merged.unmerged));
+        let computed = keys.saturating_sub(proven + lacking);
+        self.merges.count_keys(computed, proven);
         let (unmerged, unreported) = (merged.unmerged.len(), merged.unreported);
         let BlockRef { number, hash, .. } = block;
         tracing::debug!(number, %hash, keys, proven, unmerged, unreported, "state merged");
@@ -328,6 +331,7 @@ impl Shared {
         bytes_max: usize,
     ) -> (usize, Result<(), StateFetchError>) {
         self.merges.count_request();
+        self.merges.count_keys_asked(keys_of(batch));
         let answers = match client.proofs(batch, block.hash, bytes_max).await {
             Ok(answers) => answers,
             Err(error) => return (0, Err(error.into())),

@@ -41,14 +41,19 @@ impl Invariant {
             lost_at: None,
         };
         walk.check_accounts(before.root(), after.root())?;
-        // What was evicted meanwhile may be what is lost.
-        let is_evicted = after.store().evicted() != self.evicted;
         assert!(
-            walk.lost_at.is_none() || is_evicted,
+            walk.lost_at.is_none() || self.has_evicted(after.store()),
             "a node was held before the merge and is not held after it, at depth {:?}",
             walk.lost_at
         );
         Ok(())
+    }
+
+    /// Whether the store has evicted anything since the merge began. An eviction is counted after
+    /// its node is gone, so this waits for the one that is under way.
+    fn has_evicted(&self, store: &NodeStore) -> bool {
+        let _writer = store.writer.lock();
+        store.evicted() != self.evicted
     }
 }
 

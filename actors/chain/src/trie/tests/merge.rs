@@ -138,7 +138,10 @@ impl Scene {
 
     /// Merges as the follower does: proofs first, and once more what could not be merged.
     fn run(&self, changes: &StateChanges) -> Merged {
-        let merge = self.merge(changes);
+        self.run_merge(&self.merge(changes))
+    }
+
+    fn run_merge(&self, merge: &Merge) -> Merged {
         for wanted in merge.unheld().unwrap() {
             self.prove(1, &wanted);
         }
@@ -193,8 +196,10 @@ fn check_true_changes(genesis: &StateUpdate, block: &StateUpdate, held: &[Held])
     let scene = Scene::new(genesis, block, held);
     let changes = reported(block);
     let readable = scene.readable(0);
-    let merged = scene.run(&changes);
+    let merge = scene.merge(&changes);
+    let merged = scene.run_merge(&merge);
     assert!(merged.is_complete(), "{merged:?}");
+    assert_eq!(merge.not_held().unwrap(), [], "changed");
     let lost: Vec<_> = readable.difference(&scene.readable(1)).copied().collect();
     assert_eq!(lost, []);
     scene.check_store();

@@ -2,11 +2,12 @@
 
 use std::pin::pin;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     merges::{
-        CONTRACT_HELD, Merging, NO_BATCHES, Outcome, check_state, honest, refusing_batches, trace,
+        CONTRACT_HELD, Merging, NO_BATCHES, Outcome, check_state, honest, refusing_batches,
+        telling, trace,
     },
     *,
 };
@@ -103,6 +104,28 @@ async fn a_merge_asks_for_no_more_bytes_than_it_may() {
         MergeEnd::Whole,
     );
     assert_eq!(whole.await.asked(WITNESS), 1);
+}
+
+/// More accounts than one merge may have proven: those beyond are fetched when they are read.
+#[actix::test]
+async fn a_merge_asks_for_no_more_keys_than_it_may() {
+    const KEYS_MAX: u64 = 1_024;
+    let respond: Respond = |call| {
+        let mut trace = trace();
+        let post = trace[0]["result"]["post"].as_object_mut().unwrap();
+        let more = (1_000..1_000 + 2 * KEYS_MAX).map(|number| address(number).to_string());
+        post.extend(more.map(|address| (address, json!({"balance": "0x1"}))));
+        telling(call, &trace)
+    };
+    let mut merged = merging(&[respond], StateFollow::Auto).merge().await;
+    assert_eq!(merged.end, (ChangesFrom::Tracer, MergeEnd::Part));
+    let merges = merged.source.merges();
+    assert_eq!(merges.keys()[1], ("proven", KEYS_MAX));
+    assert_eq!(merges.keys_asked(), KEYS_MAX);
+    // What was left out is not computed either, but for what the proofs of others show.
+    let (_, computed) = merges.keys()[0];
+    assert!(computed < KEYS_MAX / 4, "{computed} computed");
+    merged.check_true("more keys than it may");
 }
 
 /// The bound of honest proofs still tells a liar.
