@@ -1,6 +1,6 @@
 //! The source and the thread that handles its events, from an empty head until the service stops.
 
-mod finality_writer;
+mod settled_writer;
 
 use std::{
     convert::Infallible,
@@ -25,7 +25,7 @@ use nearhead_actors::{
 use nearhead_chain::{dev::DevConfig, encode::EncodeOptions};
 use tokio::sync::oneshot;
 
-use self::finality_writer::FinalityWriter;
+use self::settled_writer::SettledWriter;
 use crate::{
     config::{Config, FleetSecret, SourceKind},
     memory::{MemorySource, auto_state_bytes},
@@ -122,7 +122,7 @@ impl Feed {
             ready: Some(ready),
             report: Some(report),
             metrics,
-            finality: None,
+            settled: None,
         };
         let thread = spawn("source-events", move || {
             if let Some(reason) = handler.run_until_end(events, source) {
@@ -259,7 +259,7 @@ struct EventHandler {
     report: Option<ProgressReport>,
     metrics: Metrics,
     /// Writes what outlives the process, if anything does.
-    finality: Option<FinalityWriter>,
+    settled: Option<SettledWriter>,
 }
 
 impl EventHandler {
@@ -285,7 +285,7 @@ impl EventHandler {
             self.handle(event);
         }
         // Waits until the newest block is written.
-        drop(self.finality);
+        drop(self.settled);
         // Ends an open line of progress before anything else is written.
         drop(self.report);
         match (source.join(), self.ready) {
@@ -316,13 +316,13 @@ impl EventHandler {
             }
             SourceEvent::HeadDelay(delay) => self.metrics.head.delay.observe(delay.as_secs_f64()),
             SourceEvent::StateMerged(took) => self.metrics.state_merged(took),
-            SourceEvent::DataOpened(data) => match FinalityWriter::start(data) {
-                Ok(writer) => self.finality = Some(writer),
-                Err(error) => tracing::warn!(%error, "no finalized block is written"),
+            SourceEvent::DataOpened(data) => match SettledWriter::start(data) {
+                Ok(writer) => self.settled = Some(writer),
+                Err(error) => tracing::warn!(%error, "the safe and finalized blocks are not saved"),
             },
-            SourceEvent::Finalized { number, hash } => {
-                if let Some(finality) = &self.finality {
-                    finality.keep((number, hash));
+            SourceEvent::Settled(blocks) => {
+                if let Some(writer) = &self.settled {
+                    writer.save(blocks);
                 }
             }
             SourceEvent::HeadChoice {
@@ -373,8 +373,18 @@ pub(crate) fn timestamp_step(block_time: Duration) -> u64 {
 mod tests {
     use alloy_primitives::B256;
     use nearhead_actors::{data_folder::DataFolder, source::Progress};
+    use nearhead_chain::window::SettledBlocks;
 
     use super::*;
+
+    /// A finalized block of this number, and the safe one after it.
+    fn settled(number: u64) -> SettledBlocks {
+        let at = |number| Some((number, B256::repeat_byte(2)));
+        SettledBlocks {
+            safe: at(number + 1),
+            finalized: at(number),
+        }
+    }
 
     #[test]
     fn reorgs_are_off_unless_configured() {
@@ -399,7 +409,7 @@ mod tests {
             ready: None,
             report: Some(Box::new(|_| panic!("a line of progress cannot be written"))),
             metrics: Metrics::new([]).unwrap(),
-            finality: None,
+            settled: None,
         };
         let progress = Progress::Blocks { done: 1, total: 2 };
         sender.send(SourceEvent::Progress(progress)).unwrap();
@@ -414,30 +424,27 @@ mod tests {
         );
     }
 
-    /// The first block is written at once, and the last one at the end; those between them may be
-    /// lost in a crash.
+    /// The first blocks are written at once, and the last ones at the end; those between them may
+    /// be lost in a crash.
     #[test]
-    fn the_last_finalized_block_is_kept() {
+    fn the_last_settled_blocks_are_saved() {
         let root = std::env::temp_dir().join(format!("nearhead-feed-{}", std::process::id()));
-        let [genesis, hash] = [1, 2].map(B256::repeat_byte);
-        let open = || DataFolder::open(&root, 1, genesis).unwrap();
+        let open = || DataFolder::open(&root, 1, B256::ZERO).unwrap();
         let (sender, events) = channel::bounded(8);
         let source = spawn("source", || Ok(())).unwrap();
         let handler = EventHandler {
             ready: None,
             report: None,
             metrics: Metrics::new([]).unwrap(),
-            finality: None,
+            settled: None,
         };
         sender.send(SourceEvent::DataOpened(open())).unwrap();
         for number in [7, 8, 9] {
-            sender
-                .send(SourceEvent::Finalized { number, hash })
-                .unwrap();
+            sender.send(SourceEvent::Settled(settled(number))).unwrap();
         }
         drop(sender);
         assert_eq!(handler.run_until_end(events, source), None);
-        assert_eq!(open().finalized(), Some((9, hash)));
+        assert_eq!(open().settled(), settled(9));
         let _ = std::fs::remove_dir_all(root);
     }
 
@@ -457,15 +464,12 @@ mod tests {
             ready: None,
             report: None,
             metrics: Metrics::new([]).unwrap(),
-            finality: None,
+            settled: None,
         };
         let handling = thread::spawn(move || handler.run_until_end(events, source));
         sender.send(SourceEvent::DataOpened(folder)).unwrap();
         for number in 0..100 {
-            let hash = B256::ZERO;
-            sender
-                .send(SourceEvent::Finalized { number, hash })
-                .unwrap();
+            sender.send(SourceEvent::Settled(settled(number))).unwrap();
         }
         drop(sender);
         assert_eq!(handling.join().unwrap(), None);

@@ -8,22 +8,26 @@ use std::{
 };
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 use serde::{Deserialize, Serialize};
 
 use crate::disk_wait::{DISK_WAIT_MAX, in_time};
 
-/// Shortest time between two writes. A chain may finalize a block every second, and after a crash
-/// an older finalized block protects as well.
-const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// Shortest time between two writes, which sync the disk: a chain may finalize several blocks a
+/// second. A crash loses what has changed since, as it does of the window.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long nothing is written after a write has failed: a full disk is not tried every second.
+const FAILED_PAUSE: Duration = Duration::from_secs(10);
 
 /// Largest size of a file in bytes. Ours are some 300 bytes, so a larger one is damaged.
 const FILE_BYTES_MAX: u64 = 4 << 10;
 
-/// The version of the file's format.
-const VERSION: u32 = 1;
+/// The version of the file's format. The first one has no safe block, and is read too.
+const VERSION: u32 = 2;
 
 const LOCK: &str = "lock";
-const FINALIZED: &str = "finalized.json";
+const SETTLED: &str = "finalized.json";
 const UNFINISHED: &str = "finalized.json.tmp";
 
 /// Where the folders of all chains are.
@@ -46,11 +50,12 @@ pub struct DataFolder {
     _lock: File,
     chain_id: u64,
     genesis: B256,
-    /// The newest finalized block, number and hash.
-    finalized: Option<(u64, B256)>,
-    /// Whether the file has another one.
+    /// The newest safe and finalized block. The safe one may have been reverted since.
+    settled: SettledBlocks,
+    /// Whether `settled` differs from the file.
     is_write_due: bool,
-    written_at: Option<Instant>,
+    /// Before this, nothing is written.
+    paused_until: Option<Instant>,
 }
 
 /// The folder of a chain, locked until this is dropped, for a process that does not follow the
@@ -137,21 +142,34 @@ struct Version {
     version: u32,
 }
 
-/// The content of [`FINALIZED`].
+/// The content of [`SETTLED`].
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct FinalizedFile {
+struct SettledFile {
     version: u32,
     chain_id: u64,
     genesis: B256,
-    finalized: FinalizedBlock,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finalized: Option<FileBlock>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe: Option<FileBlock>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FinalizedBlock {
+struct FileBlock {
     number: u64,
     hash: B256,
+}
+
+impl FileBlock {
+    fn of((number, hash): (u64, B256)) -> Self {
+        Self { number, hash }
+    }
+
+    const fn point(&self) -> (u64, B256) {
+        (self.number, self.hash)
+    }
 }
 
 impl DataRoot {
@@ -210,7 +228,7 @@ impl DataRoot {
         };
         let path = root.join(folder_name(chain_id, genesis));
         let looked = in_time(DISK_WAIT_MAX, move || {
-            let content = read(&path.join(FINALIZED), chain_id, genesis);
+            let content = read(&path.join(SETTLED), chain_id, genesis);
             path.is_dir() && !matches!(content, Err(DataFolderError::OtherChain { .. }))
         });
         // If the disk hangs, the chain counts as new.
@@ -273,15 +291,15 @@ impl DataFolder {
         let path = root.join(folder_name(chain_id, genesis));
         fs::create_dir_all(&path).map_err(|error| unusable(&path, error))?;
         let lock = lock(&path)?;
-        let finalized = read(&path.join(FINALIZED), chain_id, genesis)?;
+        let settled = read(&path.join(SETTLED), chain_id, genesis)?;
         Ok(Self {
             path,
             _lock: lock,
             chain_id,
             genesis,
-            finalized,
+            settled,
             is_write_due: false,
-            written_at: None,
+            paused_until: None,
         })
     }
 
@@ -291,23 +309,43 @@ impl DataFolder {
         &self.path
     }
 
-    /// Number and hash of the newest finalized block.
+    /// The newest safe and finalized block.
     #[must_use]
-    pub const fn finalized(&self) -> Option<(u64, B256)> {
-        self.finalized
+    pub const fn settled(&self) -> SettledBlocks {
+        self.settled
     }
 
-    /// Keeps number and hash of the newest finalized block, and writes them unless the last write
-    /// was a moment before `now`.
+    /// Saves the newest safe and finalized block: writes them if that is due, and leaves it to
+    /// [`Self::write_due`] otherwise. A `None` leaves the saved block; the next process checks it
+    /// against its chain.
     ///
     /// # Errors
     /// The file cannot be written. Later calls try again.
-    pub fn keep_finalized(&mut self, block: (u64, B256), now: Instant) -> io::Result<()> {
-        self.is_write_due |= self.finalized.replace(block) != Some(block);
-        let since = self.written_at.map(|at| now.saturating_duration_since(at));
-        match since.is_none_or(|since| since >= WRITE_INTERVAL) {
-            true => self.write(now),
-            false => Ok(()),
+    pub fn save(&mut self, newest: SettledBlocks, now: Instant) -> io::Result<()> {
+        let newest = SettledBlocks {
+            safe: newest.safe.or(self.settled.safe),
+            finalized: newest.finalized.or(self.settled.finalized),
+        };
+        self.is_write_due |= std::mem::replace(&mut self.settled, newest) != newest;
+        self.write_due(now)
+    }
+
+    /// Time from `now` until the pending write is due; `None` if nothing is pending.
+    #[must_use]
+    pub fn due_in(&self, now: Instant) -> Option<Duration> {
+        let wait = |until: Instant| until.saturating_duration_since(now);
+        self.is_write_due
+            .then(|| self.paused_until.map_or(Duration::ZERO, wait))
+    }
+
+    /// Writes what is not written yet, if it is due.
+    ///
+    /// # Errors
+    /// The file cannot be written. Later calls try again.
+    pub fn write_due(&mut self, now: Instant) -> io::Result<()> {
+        match self.due_in(now) {
+            Some(Duration::ZERO) => self.write(now),
+            _ => Ok(()),
         }
     }
 
@@ -316,22 +354,24 @@ impl DataFolder {
     /// # Errors
     /// The file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.write(Instant::now())
+        match self.is_write_due {
+            true => self.write(Instant::now()),
+            false => Ok(()),
+        }
     }
 
     fn write(&mut self, now: Instant) -> io::Result<()> {
-        let Some((number, hash)) = self.finalized.filter(|_| self.is_write_due) else {
-            return Ok(());
-        };
-        // Even if it fails, so that a full disk is not tried with every block.
-        self.written_at = Some(now);
-        let content = FinalizedFile {
+        self.paused_until = Some(now + FAILED_PAUSE);
+        let SettledBlocks { safe, finalized } = self.settled;
+        let content = SettledFile {
             version: VERSION,
             chain_id: self.chain_id,
             genesis: self.genesis,
-            finalized: FinalizedBlock { number, hash },
+            finalized: finalized.map(FileBlock::of),
+            safe: safe.map(FileBlock::of),
         };
         replace(&self.path, &serde_json::to_vec(&content)?)?;
+        self.paused_until = Some(now + WRITE_INTERVAL);
         self.is_write_due = false;
         Ok(())
     }
@@ -373,8 +413,8 @@ fn lock(folder: &Path) -> Result<File, DataFolderError> {
     }
 }
 
-/// Reads the finalized block; `None` if there is no file.
-fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>, DataFolderError> {
+/// Reads the safe and the finalized block; none if there is no file.
+fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<SettledBlocks, DataFolderError> {
     let damaged = |reason: String| DataFolderError::Damaged {
         path: path.to_owned(),
         reason,
@@ -382,7 +422,9 @@ fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>
     let mut bytes = Vec::new();
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(SettledBlocks::default());
+        }
         Err(error) => return Err(unusable(path, error)),
     };
     file.take(FILE_BYTES_MAX + 1)
@@ -394,7 +436,7 @@ fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>
     let Version { version } =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     match version {
-        VERSION => {}
+        1 | VERSION => {}
         0 => return Err(damaged("format 0 does not exist".to_owned())),
         found => {
             return Err(DataFolderError::Newer {
@@ -403,8 +445,13 @@ fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>
             });
         }
     }
-    let file: FinalizedFile =
+    let file: SettledFile =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if version == 1 && (file.finalized.is_none() || file.safe.is_some()) {
+        return Err(damaged(
+            "format 1 has a finalized block and no safe one".to_owned(),
+        ));
+    }
     if (file.chain_id, file.genesis) != (chain_id, genesis) {
         return Err(DataFolderError::OtherChain {
             path: path.to_owned(),
@@ -414,7 +461,10 @@ fn read(path: &Path, chain_id: u64, genesis: B256) -> Result<Option<(u64, B256)>
             genesis,
         });
     }
-    Ok(Some((file.finalized.number, file.finalized.hash)))
+    Ok(SettledBlocks {
+        safe: file.safe.as_ref().map(FileBlock::point),
+        finalized: file.finalized.as_ref().map(FileBlock::point),
+    })
 }
 
 /// Replaces the file in one step: after a crash it has the old content or the new one.
@@ -423,7 +473,7 @@ fn replace(folder: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(&unfinished)?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(unfinished, folder.join(FINALIZED))?;
+    fs::rename(unfinished, folder.join(SETTLED))?;
     // The folder has the file's name.
     File::open(folder)?.sync_all()
 }

@@ -6,7 +6,7 @@ use actix::{Actor, ActorContext, Addr, ArbiterHandle, AsyncContext, Context, Han
 use nearhead_chain::{
     block::Block,
     network::ServedChain,
-    window::{HeadDelta, Window, WindowError},
+    window::{HeadDelta, SettledBlocks, Window, WindowError},
 };
 use tokio::sync::{broadcast, watch};
 
@@ -192,7 +192,8 @@ impl Handler<KeepGenesis> for HeadTracker {
 impl Handler<SettleHead> for HeadTracker {
     type Result = ();
 
-    fn handle(&mut self, SettleHead { safe, finalized }: SettleHead, _: &mut Self::Context) {
+    fn handle(&mut self, SettleHead(settled): SettleHead, _: &mut Self::Context) {
+        let SettledBlocks { safe, finalized } = settled;
         let tags = [
             ("safe", safe, Window::set_safe_at as fn(&mut _, _, _) -> _),
             ("finalized", finalized, Window::set_finalized_at),

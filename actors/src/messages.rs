@@ -19,7 +19,7 @@ use nearhead_chain::{
     log_search::{Cancellation, ChangedBlock, LogFilter},
     raw::{RawError, RawItem},
     trie::TrieError,
-    window::{BlockId, BlockNumberOrTag, ResolveError, Snapshot},
+    window::{BlockId, BlockNumberOrTag, ResolveError, SettledBlocks, Snapshot},
 };
 use tokio::sync::broadcast;
 
@@ -462,12 +462,7 @@ pub(crate) struct KeepGenesis {
 /// announced.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
-pub(crate) struct SettleHead {
-    /// The safe block, if known.
-    pub(crate) safe: Option<(u64, B256)>,
-    /// The finalized block, if known.
-    pub(crate) finalized: Option<(u64, B256)>,
-}
+pub(crate) struct SettleHead(pub(crate) SettledBlocks);
 
 /// Fact: the head changed, and the new snapshot is already readable.
 #[derive(Clone, Debug, Message)]

@@ -166,8 +166,8 @@ fn own_options;
         "MODE", "auto, on or off", parsed;
 "Data":
     /// Folder for what outlives the process: tenants, keys and their usage, and with source node
-    /// the window, its state and the newest finalized block. auto is the folder that systemd names
-    /// in STATE_DIRECTORY, else nearhead in the user's data folder ($XDG_DATA_HOME or
+    /// the window, its state and the newest safe and finalized block. auto is the folder that
+    /// systemd names in STATE_DIRECTORY, else nearhead in the user's data folder ($XDG_DATA_HOME or
     /// ~/.local/share), for the chains that --genesis names and for known networks. none keeps all
     /// in memory
     "data-dir" data_dir: DataRoot = DataRoot::Auto(None),

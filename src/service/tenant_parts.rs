@@ -38,8 +38,8 @@ use crate::{
 
 /// Longest wait for the last usage to be written and the store to be closed. The source ends at the
 /// same time, and waits as long for its disk: 4 s for the window (`WINDOW_WRITE_MAX`), then 2 s for
-/// the finalized block (`FINALITY_WRITE_MAX`). The process has ten seconds after its grace period,
-/// of which traces may take two.
+/// the safe and the finalized block (`SETTLED_WRITE_MAX`). The process has ten seconds after its
+/// grace period, of which traces may take two.
 const TENANTS_STOP_MAX: Duration = Duration::from_secs(6);
 
 /// What of it is left for the store to be closed.

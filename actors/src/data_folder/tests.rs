@@ -5,6 +5,14 @@ use super::*;
 const GENESIS: B256 = B256::repeat_byte(0xab);
 const HASH: B256 = B256::repeat_byte(1);
 
+/// A finalized block of this number, and no safe one.
+fn finalized(number: u64) -> SettledBlocks {
+    SettledBlocks {
+        safe: None,
+        finalized: Some((number, HASH)),
+    }
+}
+
 /// A folder of this process and test; dropping the value removes it.
 struct Root(PathBuf);
 
@@ -35,26 +43,52 @@ impl Drop for Root {
 }
 
 #[test]
-fn the_finalized_block_outlives_the_process() {
+fn settled_blocks_outlive_the_process() {
     let root = Root::new("outlives");
     let mut folder = root.open().unwrap();
     assert_eq!(folder.path(), root.0.join("1-abababab"));
-    assert_eq!(folder.finalized(), None);
-    let block = (u64::MAX, HASH);
-    folder.keep_finalized(block, Instant::now()).unwrap();
-    assert_eq!(folder.finalized(), Some(block));
-    drop(folder);
-    assert_eq!(root.open().unwrap().finalized(), Some(block));
-    let text = fs::read_to_string(root.file(FINALIZED)).unwrap();
-    let expected = format!(
-        r#"{{"version":1,"chainId":1,"genesis":"{GENESIS}","finalized":{{"number":{},"hash":"{HASH}"}}}}"#,
-        u64::MAX
-    );
-    assert_eq!(text, expected);
+    let nothing = SettledBlocks::default();
+    assert_eq!(folder.settled(), nothing);
+    folder.save(nothing, Instant::now()).unwrap();
+    folder.flush().unwrap();
+    assert!(!root.file(SETTLED).exists());
+    let (block, safe) = (Some((u64::MAX, HASH)), Some((3, GENESIS)));
+    let both = SettledBlocks {
+        safe,
+        finalized: block,
+    };
+    let only = |safe, finalized| SettledBlocks { safe, finalized };
+    let of = |name: &str, number: u64, hash| {
+        format!(r#","{name}":{{"number":{number},"hash":"{hash}"}}"#)
+    };
+    for (kept, expected, members) in [
+        (only(safe, None), only(safe, None), of("safe", 3, GENESIS)),
+        (
+            only(None, block),
+            both,
+            of("finalized", u64::MAX, HASH) + &of("safe", 3, GENESIS),
+        ),
+        // That nothing is known to be safe any more takes nothing out of the file.
+        (
+            nothing,
+            both,
+            of("finalized", u64::MAX, HASH) + &of("safe", 3, GENESIS),
+        ),
+    ] {
+        folder.save(kept, Instant::now()).unwrap();
+        folder.flush().unwrap();
+        assert_eq!(folder.settled(), expected);
+        drop(folder);
+        folder = root.open().unwrap();
+        assert_eq!(folder.settled(), expected);
+        let text = fs::read_to_string(root.file(SETTLED)).unwrap();
+        let start = format!(r#"{{"version":2,"chainId":1,"genesis":"{GENESIS}""#);
+        assert_eq!(text, format!("{start}{members}}}"));
+    }
     // Other chains have folders of their own.
     for (chain_id, genesis) in [(2, GENESIS), (1, HASH)] {
         let other = DataFolder::open(&root.0, chain_id, genesis).unwrap();
-        assert_eq!(other.finalized(), None);
+        assert_eq!(other.settled(), nothing);
     }
 }
 
@@ -62,63 +96,72 @@ fn the_finalized_block_outlives_the_process() {
 fn a_write_that_is_cut_short_leaves_the_file_as_it_was() {
     let root = Root::new("atomic");
     let mut folder = root.open().unwrap();
-    folder.keep_finalized((7, HASH), Instant::now()).unwrap();
+    folder.save(finalized(7), Instant::now()).unwrap();
     drop(folder);
     fs::write(root.file(UNFINISHED), "{\"vers").unwrap();
     let mut folder = root.open().unwrap();
-    assert_eq!(folder.finalized(), Some((7, HASH)));
-    folder.keep_finalized((8, HASH), Instant::now()).unwrap();
+    assert_eq!(folder.settled(), finalized(7));
+    folder.save(finalized(8), Instant::now()).unwrap();
     assert!(!root.file(UNFINISHED).exists());
 }
 
 #[test]
-fn writes_are_ten_seconds_apart() {
+fn writes_are_a_second_apart() {
     let root = Root::new("paced");
     let mut folder = root.open().unwrap();
     let start = Instant::now();
     let written = || {
-        let file = root.file(FINALIZED);
-        let found = read(&file, 1, GENESIS).unwrap();
-        found.map(|(number, _)| number)
+        let found = read(&root.file(SETTLED), 1, GENESIS).unwrap();
+        found.finalized.map(|(number, _)| number)
     };
-    for (millis, number, expected) in [
-        (0, 1, 1),
-        (1, 2, 1),
-        (9_999, 3, 1),
-        (10_000, 4, 4),
-        (10_001, 5, 4),
+    for (millis, number, expected, due) in [
+        (0, 1, 1, None),
+        (1, 2, 1, Some(999)),
+        (999, 3, 1, Some(1)),
+        (1_000, 4, 4, None),
+        (1_001, 5, 4, Some(999)),
         // The time since the write counts, not that since the block.
-        (20_000, 5, 5),
-        (40_000, 5, 5),
+        (2_000, 5, 5, None),
+        (4_000, 5, 5, None),
     ] {
         let now = start + Duration::from_millis(millis);
-        folder.keep_finalized((number, HASH), now).unwrap();
+        folder.save(finalized(number), now).unwrap();
         assert_eq!(written(), Some(expected), "{millis}");
+        assert_eq!(
+            folder.due_in(now),
+            due.map(Duration::from_millis),
+            "{millis}"
+        );
     }
     // The same block is not written again, and does not delay the next one.
-    let now = start + Duration::from_millis(40_001);
-    folder.keep_finalized((6, HASH), now).unwrap();
+    let now = start + Duration::from_millis(4_001);
+    folder.save(finalized(6), now).unwrap();
     assert_eq!(written(), Some(6));
-    folder.keep_finalized((7, HASH), now).unwrap();
-    folder.flush().unwrap();
+    // What waits is written without another block.
+    folder.save(finalized(7), now).unwrap();
+    folder.write_due(now).unwrap();
+    assert_eq!(written(), Some(6));
+    folder.write_due(now + WRITE_INTERVAL).unwrap();
     assert_eq!(written(), Some(7));
+    folder.save(finalized(8), now + WRITE_INTERVAL).unwrap();
+    folder.flush().unwrap();
+    assert_eq!(written(), Some(8));
 }
 
 #[test]
 fn a_failed_write_is_tried_again() {
     let root = Root::new("retried");
     let mut folder = root.open().unwrap();
-    fs::create_dir(root.file(FINALIZED)).unwrap();
+    fs::create_dir(root.file(SETTLED)).unwrap();
     let now = Instant::now();
-    assert!(folder.keep_finalized((7, HASH), now).is_err());
-    assert_eq!(folder.finalized(), Some((7, HASH)), "in memory");
-    fs::remove_dir(root.file(FINALIZED)).unwrap();
-    assert!(folder.keep_finalized((7, HASH), now).is_ok());
-    assert!(!root.file(FINALIZED).exists(), "a full disk has some time");
-    folder
-        .keep_finalized((7, HASH), now + WRITE_INTERVAL)
-        .unwrap();
-    assert!(root.file(FINALIZED).exists());
+    assert!(folder.save(finalized(7), now).is_err());
+    assert_eq!(folder.settled(), finalized(7), "in memory");
+    fs::remove_dir(root.file(SETTLED)).unwrap();
+    assert!(folder.save(finalized(7), now).is_ok());
+    assert!(!root.file(SETTLED).exists(), "a full disk has some time");
+    assert_eq!(folder.due_in(now), Some(FAILED_PAUSE));
+    folder.write_due(now + FAILED_PAUSE).unwrap();
+    assert!(root.file(SETTLED).exists());
 }
 
 #[test]
@@ -151,7 +194,7 @@ fn a_chain_is_known_by_its_folder() {
     namesake.0[31] ^= 1;
     // Without a file, nothing shows which of the two it is.
     assert!(given.has_chain(1, GENESIS) && given.has_chain(1, namesake));
-    folder.keep_finalized((7, HASH), Instant::now()).unwrap();
+    folder.save(finalized(7), Instant::now()).unwrap();
     assert!(given.has_chain(1, GENESIS));
     assert!(DataRoot::Auto(Some(root.0.clone())).has_chain(1, GENESIS));
     for (chain_id, genesis) in [(1, namesake), (1, HASH), (2, GENESIS)] {
@@ -172,6 +215,7 @@ fn a_file_that_cannot_be_understood_is_an_error_that_names_it() {
     let large = format!("{good}{}", " ".repeat(FILE_BYTES_MAX as usize));
     for (text, expected, is_misuse) in [
         (good.clone(), "", false),
+        (good.replace("\"version\":1", "\"version\":2"), "", false),
         (String::new(), "is damaged (EOF", false),
         (good[..40].to_owned(), "is damaged (EOF", false),
         ("[]".to_owned(), "is damaged (", false),
@@ -187,8 +231,22 @@ fn a_file_that_cannot_be_understood_is_an_error_that_names_it() {
         ),
         // A newer format may have other members.
         (
-            r#"{"version":2,"more":[]}"#.to_owned(),
-            "has format 2",
+            r#"{"version":3,"more":[]}"#.to_owned(),
+            "has format 3",
+            false,
+        ),
+        (
+            format!(r#"{{"version":1,"chainId":1,"genesis":"{GENESIS}"}}"#),
+            "is damaged (format 1 has",
+            false,
+        ),
+        (
+            file(
+                "1",
+                GENESIS,
+                &format!(r#","safe":{{"number":6,"hash":"{HASH}"}}"#),
+            ),
+            "is damaged (format 1 has",
             false,
         ),
         (good.replace(":5,", ":\"5\","), "is damaged (", false),
@@ -217,12 +275,12 @@ fn a_file_that_cannot_be_understood_is_an_error_that_names_it() {
     ] {
         let root = Root::new("damaged");
         drop(root.open().unwrap());
-        let path = root.file(FINALIZED);
+        let path = root.file(SETTLED);
         fs::write(&path, &text).unwrap();
         match root.open() {
             Ok(folder) => {
                 assert_eq!(expected, "", "{text}");
-                assert_eq!(folder.finalized(), Some((5, HASH)));
+                assert_eq!(folder.settled(), finalized(5));
             }
             Err(error) => {
                 assert_eq!(error.is_misuse(), is_misuse, "{text}");

@@ -15,7 +15,7 @@ use nearhead_chain::{
     remote::{StatedHeader, Verifier},
     trie::NodeStore,
     verify::{HeaderRules, HeaderRulesMode},
-    window::WINDOW_BLOCKS,
+    window::{SettledBlocks, WINDOW_BLOCKS},
 };
 use nearhead_fleet::{
     block_id::EntryBlock,
@@ -262,11 +262,11 @@ async fn a_replica_has_what_its_leader_has() {
     // Blocks that are settled later, with no other change.
     let blocks = chain.canonical();
     let named = |at: usize| Some((at as u64, blocks[at].hash));
-    let settled = SettleHead {
+    let settled = SettledBlocks {
         safe: named(25),
         finalized: named(20),
     };
-    leads.window.settle(settled).await.unwrap();
+    leads.window.settle(SettleHead(settled)).await.unwrap();
     let change = append_all(&mut leader).await;
     assert_eq!(change.len(), 1);
     follows.read(&change).await;
@@ -468,11 +468,16 @@ async fn a_finalized_block_is_not_reverted() {
     follows.read(&append_all(&mut leader).await).await;
     let head = follows.held.head.load().unwrap();
     let finalized = Some((head.head().number(), head.head().hash));
-    let settled = SettleHead {
+    let settled = SettledBlocks {
         safe: None,
         finalized,
     };
-    follows.held.window.settle(settled).await.unwrap();
+    follows
+        .held
+        .window
+        .settle(SettleHead(settled))
+        .await
+        .unwrap();
     let before = follows.held.hashes();
     let (reverted, applied) = &chain.steps[reorg.unwrap()];
     leads.advance(*reverted, applied).await;

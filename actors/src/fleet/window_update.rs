@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 use nearhead_chain::{
     block::Block,
     remote::StatedHeader,
-    window::{Snapshot, WINDOW_BLOCKS},
+    window::{SettledBlocks, Snapshot, WINDOW_BLOCKS},
 };
 use nearhead_fleet::{block_id::BlockId, chain::HeldChain, entry::Settled, replica::Update};
 
@@ -174,13 +174,13 @@ impl WindowUpdate {
             let block = held.range(number, number).first()?;
             Some((block.number(), block.hash))
         };
-        let now = SettleHead {
+        let now = SettledBlocks {
             safe: self.settled.safe.and_then(canonical),
             finalized: self.settled.finalized.and_then(canonical),
         };
         let is_new = |named: Option<_>, before| named.is_some() && named != before;
         if is_new(now.safe, held.safe()) || is_new(now.finalized, held.finalized()) {
-            window.settle(now).await?;
+            window.settle(SettleHead(now)).await?;
         }
         Ok(())
     }

@@ -105,10 +105,10 @@ async fn a_change_below_the_head_is_readable_and_not_announced() {
     let block = Arc::clone(&blocks[0]);
     tracker.send(KeepGenesis { block }).await.unwrap().unwrap();
     // The safe block is canonical, the finalized one is not.
-    let settle = SettleHead {
+    let settle = SettleHead(SettledBlocks {
         safe: Some((49, blocks[49].hash)),
         finalized: Some((50, blocks[49].hash)),
-    };
+    });
     tracker.send(settle).await.unwrap();
     let snapshot = head.load().unwrap();
     assert_eq!(snapshot.oldest(), 49);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 
 use super::tracker_handle::TrackerHandle;
 use crate::data_folder::DataFolder;
@@ -26,13 +26,8 @@ pub enum SourceEvent {
     StateMerged(Duration),
     /// The folder of the chain is open. Its writes take a disk's time, so no source makes them.
     DataOpened(DataFolder),
-    /// The newest finalized block is another one. It outlives the process, if a folder is open.
-    Finalized {
-        /// Its number.
-        number: u64,
-        /// Its hash.
-        hash: B256,
-    },
+    /// The safe or finalized block to save has changed. It is saved if a folder is open.
+    Settled(SettledBlocks),
     /// What becomes of the head, or how many upstreams agree, has changed.
     HeadChoice {
         /// The choice's label in the metrics.

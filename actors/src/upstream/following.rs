@@ -7,7 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     StateFollow, StateSource,
-    agree::{Policy, Quorum},
+    agree::{Point, Policy, Quorum, highest},
+    chain::Chain,
     follow::{FollowConfig, FollowError, Follower, Upstream},
     health::FaultReport,
     reporter::Reporter,
@@ -34,6 +35,8 @@ pub(crate) struct Following {
     pub(super) policy: Policy,
     /// The block that was finalized before this process started.
     pub(super) finalized: Option<(u64, B256)>,
+    /// The block that was safe before this process started.
+    pub(super) safe: Option<(u64, B256)>,
     /// The blocks that the operator trusts.
     pub(super) trusted: Vec<(u64, B256)>,
     pub(super) state: StateSource,
@@ -44,7 +47,8 @@ pub(crate) struct Following {
 
 impl Following {
     /// Follows from what the window holds, until `ended` has a message or its sender is dropped.
-    /// The newest finalized block that the window shows stays canonical.
+    /// The newest finalized block that the window shows stays canonical. The higher of its safe
+    /// block and the saved one stays safe while it is canonical.
     ///
     /// # Errors
     /// The head tracker ends, a call panics, or [`SourceError::UnknownTransaction`]: before a block
@@ -61,8 +65,12 @@ impl Following {
         if let Some(shown) = shown.filter(newest) {
             self.finalized = Some(shown);
         }
+        if let Some(held) = held {
+            self.safe = safe_after(&*held, held.safe(), self.safe);
+        }
         let nodes = self.upstreams.len();
-        let authority = Quorum::new(self.policy, nodes, self.finalized, self.trusted.clone());
+        let authority = Quorum::new(self.policy, nodes, self.finalized, self.trusted.clone())
+            .with_saved_safe(self.safe);
         let (mut reporter, mut refused) = Reporter::new(
             link.clone(),
             nodes,
@@ -117,5 +125,70 @@ impl Following {
             let named = |error| format!("{}: {error}", upstream.name());
             answer.map_err(named)
         })
+    }
+}
+
+/// The safe block to go on from: the higher of the window's and the saved one, which counts unless
+/// the window has another block of its number.
+fn safe_after<C: Chain>(held: &C, shown: Option<Point>, saved: Option<Point>) -> Option<Point> {
+    let may_be_canonical = |(number, hash): &Point| {
+        held.hash_at(*number)
+            .is_none_or(|canonical| canonical == *hash)
+    };
+    highest(shown, saved.filter(may_be_canonical))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window with the blocks 90 to 100.
+    struct Held;
+
+    /// The block of this number.
+    fn at(number: u64) -> Point {
+        (number, B256::with_last_byte(1))
+    }
+
+    /// Another block of this number.
+    fn other(number: u64) -> Point {
+        (number, B256::with_last_byte(2))
+    }
+
+    impl Chain for Held {
+        fn head(&self) -> Point {
+            at(100)
+        }
+
+        fn oldest(&self) -> u64 {
+            90
+        }
+
+        fn hash_at(&self, number: u64) -> Option<B256> {
+            (90..=100).contains(&number).then_some(at(number).1)
+        }
+    }
+
+    #[test]
+    fn the_higher_safe_block_counts_unless_the_window_refutes_it() {
+        for (shown, saved, expected) in [
+            (None, None, None),
+            (Some(at(95)), None, Some(at(95))),
+            (None, Some(at(97)), Some(at(97))),
+            (Some(at(97)), Some(at(95)), Some(at(97))),
+            (Some(at(95)), Some(at(97)), Some(at(97))),
+            // The window has not got as far.
+            (Some(at(95)), Some(at(105)), Some(at(105))),
+            (Some(at(95)), Some(other(97)), Some(at(95))),
+            (None, Some(other(97)), None),
+            // The window has left both behind.
+            (Some(at(80)), Some(at(85)), Some(at(85))),
+        ] {
+            assert_eq!(
+                safe_after(&Held, shown, saved),
+                expected,
+                "{shown:?} {saved:?}"
+            );
+        }
     }
 }

@@ -78,7 +78,7 @@ impl Reporter {
                 needed: self.standing.agreement().needed,
             }),
             Event::Dissent(upstream) => Some(SourceEvent::Dissent { upstream }),
-            Event::Finalized((number, hash)) => Some(SourceEvent::Finalized { number, hash }),
+            Event::Settled(blocks) => Some(SourceEvent::Settled(blocks)),
             Event::Preferred(_) => None,
         };
         if let Some(reported) = reported {

@@ -9,6 +9,7 @@ use nearhead_chain::{
     remote::{ANSWER_BYTES_MAX, Verifier},
     trie::NodeStore,
     verify::{HeaderRules, HeaderRulesMode},
+    window::SettledBlocks,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -71,7 +72,7 @@ pub struct UpstreamConfig {
     pub trusted: Vec<(u64, B256)>,
     /// Whether headers have to obey the rules of their fork.
     pub header_rules: HeaderRulesMode,
-    /// Where the newest finalized block and the window are kept.
+    /// Where the newest safe and finalized block and the window are kept.
     pub data: DataRoot,
     /// How blocks are encoded.
     pub options: EncodeOptions,
@@ -176,8 +177,8 @@ impl UpstreamSource {
         let FollowedChain {
             chain_id, quorum, ..
         } = chain;
-        let finalized = folder.as_ref().and_then(DataFolder::finalized);
-        let finalized = still_finalized(finalized, &config.trusted);
+        let settled = folder.as_ref().map(DataFolder::settled).unwrap_or_default();
+        let SettledBlocks { safe, finalized } = still_settled(settled, &config.trusted);
         let policy = Policy::new(quorum, heads.len());
         if let Some(folder) = folder {
             link.report(SourceEvent::DataOpened(folder));
@@ -223,6 +224,7 @@ impl UpstreamSource {
             },
             policy,
             finalized,
+            safe,
             trusted: config.trusted,
             state,
             state_follow: config.state_follow,
@@ -491,6 +493,18 @@ fn still_finalized(finalized: Option<(u64, B256)>, trusted: &[(u64, B256)]) -> O
     Some((number, hash))
 }
 
+/// The blocks of an earlier process that count for this one: the finalized block
+/// ([`still_finalized`]), and the safe one above it, which the window has to show.
+fn still_settled(saved: SettledBlocks, trusted: &[(u64, B256)]) -> SettledBlocks {
+    let finalized = still_finalized(saved.finalized, trusted);
+    let is_above = |safe: &(u64, B256)| finalized.is_none_or(|at| at.0 < safe.0);
+    let safe = saved.safe.filter(is_above);
+    if let Some((number, hash)) = safe {
+        tracing::info!(number, %hash, "a saved safe block waits until the window shows it");
+    }
+    SettledBlocks { safe, finalized }
+}
+
 /// Logs which chain is followed. Warns of one that has the chain id of a network and is not that
 /// network, unless the operator pinned the chain id.
 fn report_identity(chain: ChainIdentity, pins: &Pins) {
@@ -540,6 +554,30 @@ mod tests {
                 "{trusted:?}"
             );
             assert_eq!(still_finalized(None, &trusted), None);
+        }
+    }
+
+    #[test]
+    fn a_safe_block_at_the_finalized_one_or_below_it_is_of_no_use() {
+        let at = |number| (number, B256::repeat_byte(1));
+        for (safe, finalized, trusted, expected) in [
+            (None, None, None, None),
+            (None, Some(10), None, None),
+            (Some(10), None, None, Some(10)),
+            (Some(11), Some(10), None, Some(11)),
+            (Some(10), Some(10), None, None),
+            (Some(9), Some(10), None, None),
+            (Some(9), Some(10), Some(8), None),
+            // The trusted block overrides the finalized one; the safe one waits for the window.
+            (Some(9), Some(10), Some(10), Some(9)),
+        ] {
+            let saved = SettledBlocks {
+                safe: safe.map(at),
+                finalized: finalized.map(at),
+            };
+            let trusted: Vec<_> = trusted.map(at).into_iter().collect();
+            let found = still_settled(saved, &trusted);
+            assert_eq!(found.safe, expected.map(at), "{saved:?} {trusted:?}");
         }
     }
 }

@@ -136,7 +136,7 @@ impl Standing {
             Event::WindowStarted(_)
             | Event::Advanced { .. }
             | Event::BackfillRemaining(_)
-            | Event::Finalized(_)
+            | Event::Settled(_)
             | Event::Dissent(_) => {}
         }
     }

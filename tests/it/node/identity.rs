@@ -1,7 +1,11 @@
 //! Which chain is followed: what nodes state at the start, what the operator pins, and what an
-//! earlier process finalized.
+//! earlier process finalized or called safe.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
@@ -14,12 +18,16 @@ use super::{
     follow_with, head, http, wait_fault, wait_head, wait_logged, ws,
 };
 use crate::{
-    harness::{Connection, Process, check, scratch, serving, wait_until},
+    harness::{Connection, Process, Server, check, scratch, serving, wait_until},
     upstreams::{
         Anvil, Branches,
         proxy::{Change, Fault, Lie, Proxy},
     },
 };
+
+/// Within this time after it was served, a safe block is written: a second and two syncs of the
+/// disk, on a machine that is busy. That writes are a second apart is tested where they are made.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// An anvil whose genesis differs from that of any other with another timestamp.
 fn anvil(chain_id: &str, timestamp: &str) -> Anvil {
@@ -380,4 +388,62 @@ fn a_finalized_block_outlives_the_process() {
     );
     let stands = "the head stands: a quorum names a chain without a trusted block";
     check_logged_and_not_served(&untrusted, stands, 1);
+}
+
+/// What the tags safe and finalized name: numbers.
+fn settled(server: &Server) -> [Value; 2] {
+    let mut connection = server.connect();
+    ["safe", "finalized"].map(|tag| {
+        let answer = connection.call("eth_getBlockByNumber", &json!([tag, false]));
+        answer["result"]["number"].clone()
+    })
+}
+
+/// A block that an earlier process served as safe is safe again, although the node names none, if
+/// it is on the node's chain. It is written soon, and not at the end of the process.
+#[test]
+fn a_safe_block_outlives_the_process() {
+    // The branches diverge after block 40.
+    let chain = Branches::make("node-safe", 93, 60, 20);
+    let trunk = &chain.trunk;
+    let root = scratch("node-safe-data");
+    let data = ["--data-dir", root.to_str().unwrap()];
+    let wait_settled = |server: &Server, safe: &str, finalized: &str| {
+        let expected = [json!(safe), json!(finalized)];
+        wait_until(&format!("{expected:?}"), || settled(server) == expected);
+    };
+    let mut geth = on_branch("node-safe-trunk", &chain, 50, trunk[37].hash);
+    let server = follow_with(&[http(geth.address())], &data);
+    // The second write has to wait for its turn, and for no other block.
+    for number in [46, 47, 48] {
+        geth.settle(&trunk[49], trunk[number - 1].hash, trunk[37].hash);
+        let safe = format!("{number:#x}");
+        wait_settled(&server, &safe, "0x26");
+        let served = Instant::now();
+        let expected = json!({"number": number, "hash": trunk[number - 1].hash});
+        wait_until("written", || finalized_file(&root)["safe"] == expected);
+        let took = served.elapsed();
+        assert!(
+            took < WRITTEN_WITHIN,
+            "written {took:?} after it was served"
+        );
+    }
+    // Killed. Two nodes that call no block safe or finalized, one of them on another branch.
+    drop(server);
+    let mut silent = DrivenGeth::of("node-safe-silent", &chain);
+    silent.go_to(&trunk[49]);
+    let reverted = on_branch("node-safe-branch", &chain, 56, B256::ZERO);
+    for _ in 0..2 {
+        let server = follow_with(&[http(silent.address())], &data);
+        wait_settled(&server, "0x30", "0x26");
+        // It is killed before anything else is safe.
+        drop(server);
+        check("file", &finalized_file(&root)["safe"]["number"], &json!(48));
+    }
+    let server = follow_with(&[http(reverted.address())], &data);
+    wait_settled(&server, "0x26", "0x26");
+    server.process.terminate();
+    server.process.check_end(0);
+    // The file has what is safe now.
+    check("file", &finalized_file(&root)["safe"]["number"], &json!(38));
 }

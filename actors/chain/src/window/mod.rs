@@ -8,6 +8,7 @@
 //! | [`WindowError`] | why the window refuses a change |
 //! | `transactions` | canonical transactions by hash, shared between snapshots |
 //! | `settled` | the safe and the finalized block; no change reverts a finalized one |
+//! | [`SettledBlocks`] | a safe and a finalized block, as sources, the window and files name them |
 //! | `past_hashes` | the hashes of blocks that are not held any more |
 //! | `block_id` | how a request names a block, and why a name cannot be resolved |
 //! | `limits` | how many blocks are held, and how many bytes of them |
@@ -21,6 +22,7 @@ mod invariants;
 mod limits;
 mod past_hashes;
 mod settled;
+mod settled_blocks;
 mod snapshot;
 mod transactions;
 #[expect(clippy::module_inception, reason = "a file is named for its main type")]
@@ -37,5 +39,6 @@ pub use error::WindowError;
 pub use limits::{
     REPLACED_BLOCKS_MAX, REPLACED_BYTES_MAX, WINDOW_BLOCKS, WINDOW_BYTES_MAX, WindowLimits,
 };
+pub use settled_blocks::SettledBlocks;
 pub use snapshot::Snapshot;
 pub use window::{HeadDelta, Window};

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 
 use super::{
     links::{Links, Point},
@@ -25,7 +26,11 @@ pub(crate) trait HeadAuthority {
 
     /// The safe and the finalized block. To be called after a change of the head or a report of
     /// settled blocks.
-    fn settle<C: Chain>(&mut self, at: &Situation<'_, C>) -> Settled;
+    fn settle<C: Chain>(&mut self, at: &Situation<'_, C>) -> SettledBlocks;
+
+    /// The safe and the finalized block to save. A saved safe block counts until the window shows
+    /// whether it is canonical.
+    fn to_save(&self) -> SettledBlocks;
 }
 
 /// What an upstream said or did.
@@ -41,21 +46,12 @@ pub(crate) enum Said {
         hash: Option<B256>,
     },
     /// It named the blocks that it calls safe and finalized.
-    Settled(Settled),
+    Settled(SettledBlocks),
     /// It reported whether it is syncing.
     Syncing(bool),
     /// A call for heads failed, it was silent for too long, or it is on another chain. What it
     /// stated before no longer counts.
     Failed,
-}
-
-/// A safe and a finalized block, each if there is one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// The safe block.
-    pub(crate) safe: Option<Point>,
-    /// The finalized block.
-    pub(crate) finalized: Option<Point>,
 }
 
 /// What the follower knows at the time of a decision.

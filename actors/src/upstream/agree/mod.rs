@@ -31,7 +31,7 @@ mod tally;
 mod tests;
 
 pub(crate) use authority::{
-    AskHash, Decision, Dissent, Fetch, HeadAuthority, NodeAccess, Said, Settled, Situation,
+    AskHash, Decision, Dissent, Fetch, HeadAuthority, NodeAccess, Said, Situation,
 };
 pub use authority::{Choice, Effect};
 pub(crate) use links::{Links, Point};
@@ -39,3 +39,4 @@ pub(crate) use node_set::NodeSet;
 pub(crate) use policy::Policy;
 pub use policy::TRUSTED_MAX;
 pub(crate) use quorum::Quorum;
+pub(crate) use settle::highest;

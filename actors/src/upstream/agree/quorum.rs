@@ -1,12 +1,14 @@
 //! Agreement among upstreams.
 
+use nearhead_chain::window::SettledBlocks;
+
 use super::{
-    authority::{Decision, HeadAuthority, Said, Settled, Situation},
+    authority::{Decision, HeadAuthority, Said, Situation},
     decide::decide,
     links::Point,
     node_set::NodeSet,
     policy::{Policy, TRUSTED_MAX},
-    settle::settle,
+    settle::{highest, settle},
     stated::Stated,
     tally::View,
 };
@@ -38,7 +40,9 @@ pub(crate) struct Quorum {
     policy: Policy,
     stated: Vec<Stated>,
     records: Vec<DissentRecord>,
-    settled: Settled,
+    settled: SettledBlocks,
+    /// The block that was safe before a restart, until the window shows whether it is canonical.
+    saved_safe: Option<Point>,
     trusted: Vec<Point>,
 }
 
@@ -54,7 +58,7 @@ impl Quorum {
     ) -> Self {
         trusted.truncate(TRUSTED_MAX);
         let is_above = |point: &Point| trusted.iter().all(|trusted| trusted.0 < point.0);
-        let settled = Settled {
+        let settled = SettledBlocks {
             safe: None,
             finalized: finalized.filter(is_above),
         };
@@ -63,8 +67,16 @@ impl Quorum {
             stated: vec![Stated::default(); nodes],
             records: vec![DissentRecord::default(); nodes],
             settled,
+            saved_safe: None,
             trusted,
         }
+    }
+
+    /// The same with a block that was safe before a restart. It counts once the window shows that
+    /// it is on the served chain, and is dropped if another block of its number is.
+    pub(crate) const fn with_saved_safe(mut self, safe: Option<Point>) -> Self {
+        self.saved_safe = safe;
+        self
     }
 
     /// What an upstream has stated.
@@ -79,7 +91,7 @@ impl Quorum {
     }
 
     #[cfg(test)]
-    pub(super) const fn set_settled(&mut self, settled: Settled) {
+    pub(super) const fn set_settled(&mut self, settled: SettledBlocks) {
         self.settled = settled;
     }
 
@@ -170,8 +182,21 @@ impl HeadAuthority for Quorum {
         decision
     }
 
-    fn settle<C: Chain>(&mut self, at: &Situation<'_, C>) -> Settled {
+    fn settle<C: Chain>(&mut self, at: &Situation<'_, C>) -> SettledBlocks {
+        let shown = |(number, _): Point| at.held?.hash_at(number);
+        if let Some(hash) = self.saved_safe.and_then(shown) {
+            let saved = self.saved_safe.take().filter(|saved| saved.1 == hash);
+            self.settled.safe = highest(self.settled.safe, saved);
+        }
         self.settled = settle(&self.view(at), &self.policy, self.settled);
         self.settled
+    }
+
+    fn to_save(&self) -> SettledBlocks {
+        let SettledBlocks { safe, finalized } = self.settled;
+        SettledBlocks {
+            safe: highest(safe, self.saved_safe),
+            finalized,
+        }
     }
 }

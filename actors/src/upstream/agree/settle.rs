@@ -1,7 +1,8 @@
 //! Which blocks are safe and finalized.
 
+use nearhead_chain::window::SettledBlocks;
+
 use super::{
-    authority::Settled,
     links::Point,
     policy::{Policy, Rule},
     tally::{Tally, View},
@@ -15,7 +16,11 @@ use crate::upstream::chain::Chain;
 /// served chain, so it might be a block of another one, which would then have to be followed.
 ///
 /// `before` are the blocks that were safe and finalized until now.
-pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Settled) -> Settled {
+pub(crate) fn settle<C: Chain>(
+    view: &View<'_, C>,
+    policy: &Policy,
+    before: SettledBlocks,
+) -> SettledBlocks {
     let Some(held) = view.at.held else {
         return before;
     };
@@ -25,7 +30,7 @@ pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Sett
     let safe = agreed(&tally, policy, |settled| settled.safe);
     let is_served = |(number, hash): &Point| *number < held.oldest() || held.has(*number, *hash);
     let safe = highest(before.safe.filter(is_served), safe);
-    Settled {
+    SettledBlocks {
         safe: highest(safe, finalized),
         finalized,
     }
@@ -35,7 +40,7 @@ pub(crate) fn settle<C: Chain>(view: &View<'_, C>, policy: &Policy, before: Sett
 fn agreed<C: Chain>(
     tally: &Tally<'_, C>,
     policy: &Policy,
-    claim: impl Fn(&Settled) -> Option<Point>,
+    claim: impl Fn(&SettledBlocks) -> Option<Point>,
 ) -> Option<Point> {
     let (held, head) = (tally.view.at.held?, tally.head?);
     let quorum = match policy.holds(Rule::Claims) {
@@ -59,7 +64,7 @@ fn agreed<C: Chain>(
 }
 
 /// The higher of two blocks; between equals, the first.
-fn highest(one: Option<Point>, other: Option<Point>) -> Option<Point> {
+pub(crate) fn highest(one: Option<Point>, other: Option<Point>) -> Option<Point> {
     match (one, other) {
         (Some(one), Some(other)) if other.0 > one.0 => Some(other),
         (one, other) => one.or(other),

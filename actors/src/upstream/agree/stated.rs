@@ -3,8 +3,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 
-use super::{authority::Settled, links::Point};
+use super::links::Point;
 use crate::upstream::{client::HeadClaim, health::Moment};
 
 /// Blocks that are remembered, from the head down: upstreams whose heads differ by less need not be
@@ -34,7 +35,7 @@ pub(crate) struct Stated {
     linked_since: Moment,
     branch_since: Moment,
     highest: u64,
-    settled: Settled,
+    settled: SettledBlocks,
     is_syncing: bool,
     /// Answers about hashes since the head changed.
     answers: u32,
@@ -80,7 +81,7 @@ impl Stated {
     }
 
     /// Records what it calls safe and finalized.
-    pub(crate) const fn settled_named(&mut self, settled: Settled) {
+    pub(crate) const fn settled_named(&mut self, settled: SettledBlocks) {
         self.settled = settled;
     }
 
@@ -162,7 +163,7 @@ impl Stated {
     }
 
     /// What it calls safe and finalized.
-    pub(super) const fn settled(&self) -> Settled {
+    pub(super) const fn settled(&self) -> SettledBlocks {
         self.settled
     }
 

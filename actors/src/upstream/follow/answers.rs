@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 
 use super::{
     Follower,
@@ -11,7 +12,7 @@ use super::{
     work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
 use crate::upstream::{
-    agree::{HeadAuthority, Said, Settled},
+    agree::{HeadAuthority, Said},
     client::{CallError, HeadClaim},
     health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::Ask,
@@ -111,7 +112,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 }
                 if let Some(settled) = answer.settled {
                     let point = |claim: HeadClaim| (claim.number, claim.hash);
-                    let claimed = Settled {
+                    let claimed = SettledBlocks {
                         safe: settled.safe.map(point),
                         finalized: settled.finalized.map(point),
                     };

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use nearhead_chain::window::SettledBlocks;
+
 use crate::upstream::{
-    agree::{Choice, Point},
+    agree::Choice,
     health::{CallClass, UpstreamId, UpstreamState},
 };
 
@@ -21,8 +23,8 @@ pub(crate) enum Event {
     Dissent(UpstreamId),
     /// This upstream gave the newest head. It is asked first for state and for older blocks.
     Preferred(UpstreamId),
-    /// The newest finalized block is another one.
-    Finalized(Point),
+    /// The safe or finalized block to save has changed.
+    Settled(SettledBlocks),
     /// An upstream is at fault or limits our rate, and is backed off for one class of calls.
     Failed {
         /// The upstream.

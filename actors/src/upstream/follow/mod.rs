@@ -25,6 +25,7 @@ mod tests;
 use std::{fmt, time::Duration};
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 use tokio::{
     sync::{mpsc, oneshot},
     task::{AbortHandle, JoinSet},
@@ -35,7 +36,7 @@ pub(crate) use event::{Event, EventHandler};
 pub(crate) use interface::{ChangeError, FetchError, FirstBlock, HeldWindow, Upstream};
 
 use super::{
-    agree::{Choice, HeadAuthority, Links, NodeSet, Said, Settled},
+    agree::{Choice, HeadAuthority, Links, NodeSet, Said},
     health::{CallClass, Fault, FaultReport, Health, Moment, UpstreamId, UpstreamState, Verdict},
     plan::Ask,
 };
@@ -103,7 +104,9 @@ pub(crate) struct Follower<U: Upstream, W, A> {
     /// The upstream that gave the newest head.
     preferred: Option<UpstreamId>,
     /// The safe and the finalized block that were handed over last; `None`: hand them over again.
-    settled: Option<Settled>,
+    settled: Option<SettledBlocks>,
+    /// The safe and the finalized block that were reported last, to be saved.
+    reported: SettledBlocks,
     /// What was last reported: what becomes of the head, and how many upstreams agree.
     decided: Option<(Choice, usize)>,
     /// When that was reported.
@@ -210,6 +213,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             genesis: GenesisFetch::default(),
             preferred: None,
             settled: None,
+            reported: SettledBlocks::default(),
             decided: None,
             decided_at: Duration::ZERO,
             head_since: Duration::ZERO,

@@ -215,18 +215,17 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Hands over which blocks are safe and finalized, if that has changed.
     async fn settle(&mut self) -> Result<(), W::Error> {
         let settled = self.with_situation(A::settle);
-        if self.window.held().is_none() || self.settled == Some(settled) {
+        if self.window.held().is_none() {
             return Ok(());
         }
-        let before = self.settled.replace(settled);
-        let finalized = settled.finalized;
-        if let Some(point) = finalized
-            && before.and_then(|before| before.finalized) != finalized
-        {
-            (self.on_event)(Event::Finalized(point));
+        let to_save = self.authority.to_save();
+        if std::mem::replace(&mut self.reported, to_save) != to_save {
+            (self.on_event)(Event::Settled(to_save));
         }
-        let safe = settled.safe;
-        self.window.settle(SettleHead { safe, finalized }).await
+        if self.settled.replace(settled) == Some(settled) {
+            return Ok(());
+        }
+        self.window.settle(SettleHead(settled)).await
     }
 
     /// Reports what has changed with a decision.

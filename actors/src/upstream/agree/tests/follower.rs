@@ -90,7 +90,7 @@ pub(super) struct SimFollower {
     pub(super) quorum: Quorum,
     pub(super) links: Links,
     pub(super) held: Option<Served>,
-    pub(super) settled: Settled,
+    pub(super) settled: SettledBlocks,
     pub(super) choice: Choice,
     /// The step of the last change of the head.
     pub(super) changed_at: u64,
@@ -123,7 +123,7 @@ impl SimFollower {
             stuck: STUCK.max(world.steps_in(STUCK_MIN)),
             links: Links::default(),
             held: None,
-            settled: Settled::default(),
+            settled: SettledBlocks::default(),
             choice: Choice::TooFewNodes,
             changed_at: 0,
             dropped: 0,

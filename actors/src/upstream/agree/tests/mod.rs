@@ -18,10 +18,9 @@ mod world;
 use std::time::Duration;
 
 use alloy_primitives::B256;
+use nearhead_chain::window::SettledBlocks;
 
-use super::{
-    HeadAuthority, Links, NodeAccess, Point, Policy, Quorum, Said, Situation, authority::Settled,
-};
+use super::{HeadAuthority, Links, NodeAccess, Point, Policy, Quorum, Said, Situation};
 use crate::upstream::{
     chain::Chain,
     client::HeadClaim,
@@ -103,9 +102,10 @@ impl Chain for ServedBranch {
 ///
 /// - The quorum: `2`, or `2 without finalized`.
 /// - The served chain: `a90..a100`, or nothing. After it: `F=a95` is finalized, `S=a97` is safe,
-///   `T=c81` is trusted, `sync=a101` is being fetched from the first upstream, `linked=c101` is a
-///   verified block whose path is known down to branch `a`, `known=z101..98` are verified blocks.
-///   `since=1` says that the head changed half a block time ago, and not long ago.
+///   `R=a97` was safe before a restart, `T=c81` is trusted, `sync=a101` is being fetched from the
+///   first upstream, `linked=c101` is a verified block whose path is known down to branch `a`,
+///   `known=z101..98` are verified blocks. `since=1` says that the head changed half a block time
+///   ago, and not long ago.
 /// - For each upstream, its statements in order, separated by commas. `a100` is a head, and
 ///   `a100@3` one that it named three half block times ago; it still names the last one now. `!`
 ///   says that it does not. `?99=a99` is an answer, `f=a90` and `s=a95` are settled blocks,
@@ -130,13 +130,14 @@ impl Scene {
             panic!("{text}: three parts");
         };
         let nodes: Vec<&str> = nodes.split_whitespace().collect();
-        let (mut held, mut finalized, mut safe) = (None, None, None);
+        let (mut held, mut finalized, mut safe, mut saved_safe) = (None, None, None, None);
         let mut head_since = Duration::ZERO;
         let (mut trusted, mut syncing, mut links) = (Vec::new(), None, Links::default());
         for word in served.split_whitespace() {
             match word.split_once('=') {
                 Some(("F", at)) => finalized = Some(block(at)),
                 Some(("S", at)) => safe = Some(block(at)),
+                Some(("R", at)) => saved_safe = Some(block(at)),
                 Some(("since", ago)) => head_since = NOW - BLOCK_TIME / 2 * ago.parse().unwrap(),
                 Some(("T", at)) => trusted.push(block(at)),
                 Some(("sync", at)) => syncing = Some((0, block(at))),
@@ -159,7 +160,8 @@ impl Scene {
             }
         }
         let policy = Policy::new(quorum.parse().unwrap(), nodes.len());
-        let mut quorum = Quorum::new(policy, nodes.len(), finalized, trusted);
+        let quorum = Quorum::new(policy, nodes.len(), finalized, trusted);
+        let mut quorum = quorum.with_saved_safe(saved_safe);
         quorum.set_safe(safe);
         let mut access = Vec::new();
         for (node, words) in nodes.iter().enumerate() {
@@ -215,11 +217,11 @@ fn state(quorum: &mut Quorum, node: usize, words: &str) {
         let (word, ago) = word.split_once('@').unwrap_or((word, "0"));
         let at = NOW - BLOCK_TIME / 2 * ago.parse::<u32>().unwrap();
         let said = match word.split_once('=') {
-            Some(("f", block_name)) => Said::Settled(Settled {
+            Some(("f", block_name)) => Said::Settled(SettledBlocks {
                 safe: None,
                 finalized: Some(block(block_name)),
             }),
-            Some(("s", block_name)) => Said::Settled(Settled {
+            Some(("s", block_name)) => Said::Settled(SettledBlocks {
                 safe: Some(block(block_name)),
                 finalized: None,
             }),

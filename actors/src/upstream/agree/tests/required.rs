@@ -56,7 +56,7 @@ impl Case {
         let trusted = (50..50 + self.trusted).map(|number| block(&format!("a{number}")));
         let policy = Policy::new(Policy::majority(count), count);
         let mut quorum = Quorum::new(policy, count, None, trusted.collect());
-        let finalized = Settled {
+        let finalized = SettledBlocks {
             safe: None,
             finalized: Some(block("a90")),
         };

@@ -29,6 +29,14 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("below the window and in it", "2 | a95..a100 | a100,f=a90 a100,f=a96", "- -"),
     ("it falls below the window", "2 | a95..a100 F=a90 S=a92 | a100,f=a90 a100,f=a90", "a92 a90"),
     ("before the first block", "1 | F=a90 | a100,f=a95", "- a90"),
+    ("safe before a restart", "2 | a50..a100 F=a90 R=a97 | a100,s=a95 a100,s=a95", "a97 a90"),
+    ("safe before a restart, and a later one", "1 | a50..a100 R=a97 | a100,s=a98", "a98 -"),
+    ("safe before a restart, and reverted", "1 | c50..c100 F=a70 R=a97 | c100,s=c95", "c95 a70"),
+    ("safe before a restart, on another branch", "1 | a50..a100 S=a92 R=c97 | a100,s=a90", "a92 -"),
+    ("safe before a restart, above the head", "1 | a50..a96 F=a90 R=a97 | a96", "a90 a90"),
+    ("safe before a restart, below the window", "1 | a95..a100 R=a92 | a100", "- -"),
+    ("safe before a restart, below the finalized block", "1 | a50..a100 F=a90 R=a80 | a100", "a90 a90"),
+    ("safe before a restart, before the first block", "1 | F=a90 R=a95 | a100", "- a90"),
 ];
 
 #[test]
@@ -36,7 +44,7 @@ fn settled_blocks() {
     let mut failures = String::new();
     for (case, text, want) in ROWS {
         let mut scene = Scene::new(text);
-        let Settled { safe, finalized } = scene.situation(|quorum, at| quorum.settle(at));
+        let SettledBlocks { safe, finalized } = scene.situation(|quorum, at| quorum.settle(at));
         let show = |point: Option<Point>| point.map_or("-".to_owned(), name);
         let found = format!("{} {}", show(safe), show(finalized));
         if found != *want {
@@ -44,4 +52,27 @@ fn settled_blocks() {
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// What was safe before a restart waits until the window has a block of its number.
+#[test]
+fn a_saved_safe_block_is_shown_by_the_window() {
+    for (reached, expected) in [('a', Some(block("a92"))), ('c', None)] {
+        let mut scene = Scene::new("1 | a95..a100 R=a92 | a100");
+        let safe = |scene: &mut Scene| scene.situation(|quorum, at| quorum.settle(at).safe);
+        assert_eq!(safe(&mut scene), None);
+        // A process that ends before that leaves it to the next one.
+        assert_eq!(scene.quorum.to_save().safe, Some(block("a92")));
+        let served = |branch, oldest| ServedBranch {
+            branch,
+            oldest,
+            head: 100,
+        };
+        scene.held = Some(served(reached, 92));
+        assert_eq!(safe(&mut scene), expected, "{reached}");
+        assert_eq!(scene.quorum.to_save().safe, expected, "{reached}");
+        // A block that was contradicted does not come back.
+        scene.held = Some(served('a', 90));
+        assert_eq!(safe(&mut scene), expected, "{reached}");
+    }
 }

@@ -554,10 +554,10 @@ impl World {
     }
 
     /// What a node calls safe and finalized.
-    pub(super) fn settled(&mut self, node: usize) -> Settled {
+    pub(super) fn settled(&mut self, node: usize) -> SettledBlocks {
         let Ok(head) = self.head(node) else {
             let [safe, finalized] = [self.nonsense(), self.nonsense()];
-            return Settled {
+            return SettledBlocks {
                 safe: Some((safe.number, safe.hash)),
                 finalized: Some((finalized.number, finalized.hash)),
             };
@@ -568,7 +568,7 @@ impl World {
             false => [SAFE_BELOW, self.finalized_below()],
         };
         let at = |depth| self.below(head, depth).map(|id| self.tree.point(id));
-        Settled {
+        SettledBlocks {
             safe: at(safe),
             finalized: at(finalized),
         }

@@ -211,7 +211,12 @@ async fn only_a_quorum_settles_blocks() {
     extend_both(&mut scene, 2).await;
     let finalized = scene.chains().block(0, 240).unwrap().hash;
     assert_eq!(scene.finalized(), [finalized].into());
-    assert!(scene.events().contains(&Event::Finalized((240, finalized))));
+    let block = Some((240, finalized));
+    let settled = SettledBlocks {
+        safe: block,
+        finalized: block,
+    };
+    assert!(scene.events().contains(&Event::Settled(settled)));
     scene.upstreams[1].settle(0, 260);
     extend_both(&mut scene, 2).await;
     let higher = scene.chains().block(0, 250).unwrap().hash;

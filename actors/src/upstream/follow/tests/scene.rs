@@ -7,7 +7,8 @@ use nearhead_chain::{
     block::Block,
     verify::HeaderRefusal,
     window::{
-        BlockNumberOrTag, BlockTag, ResolveError, Snapshot, Window, WindowError, WindowLimits,
+        BlockNumberOrTag, BlockTag, ResolveError, SettledBlocks, Snapshot, Window, WindowError,
+        WindowLimits,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -167,7 +168,8 @@ impl HeldWindow for CheckedWindow {
         held.changed().map_err(ChangeError::Gone)
     }
 
-    async fn settle(&mut self, SettleHead { safe, finalized }: SettleHead) -> Result<(), Gone> {
+    async fn settle(&mut self, SettleHead(settled): SettleHead) -> Result<(), Gone> {
+        let SettledBlocks { safe, finalized } = settled;
         let mut held = self.0.lock();
         // The window ignores blocks that are not canonical.
         if let Some((number, hash)) = safe {
