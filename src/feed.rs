@@ -198,8 +198,7 @@ fn run(
                 forwards: !config.forward.is_empty(),
                 state_bytes_max: config
                     .state_bytes
-                    .given()
-                    .unwrap_or_else(|| auto_state_bytes(&MemorySource::find())),
+                    .or(auto_state_bytes(&MemorySource::find())),
                 state_follow: config.state_follow,
                 quorum: config.quorum.given(),
                 network: config.network,

@@ -1,6 +1,6 @@
 //! What follows from what was looked at.
 
-use std::{cmp::Reverse, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{cmp::Reverse, net::SocketAddr, time::Duration};
 
 use alloy_primitives::B256;
 use nearhead_actors::{
@@ -10,9 +10,6 @@ use nearhead_actors::{
 
 use super::finding::Finding;
 use crate::{config::Cap, thousands::thousands};
-
-/// Room that a data folder needs, in bytes: with usage of a year, and blocks that are finalized.
-const DISK_BYTES_MIN: u64 = 1 << 30;
 
 /// A head this much later than now shows that the clock is behind: a block's timestamp may be some
 /// seconds ahead.
@@ -26,22 +23,6 @@ const LAG_MAX: u64 = 3;
 
 /// A node that takes longer for a cheap answer is far away, or busy.
 const SLOW: Duration = Duration::from_millis(200);
-
-/// The data folder.
-pub(super) enum Disk {
-    /// All is kept in memory.
-    None,
-    /// Its file system does not answer.
-    Silent { path: PathBuf },
-    Folder {
-        path: PathBuf,
-        /// Whether all is kept in memory if it cannot be written.
-        is_optional: bool,
-        is_writable: bool,
-        /// Bytes that may still be written, if the file system says so.
-        free: Option<u64>,
-    },
-}
 
 /// The nodes, and what the configuration says of them.
 pub(super) struct Nodes {
@@ -82,49 +63,6 @@ pub(super) fn address(option: &'static str, address: SocketAddr, error: Option<S
             "stop what has it (it may be nearhead itself), or choose another address",
         ),
         None => Finding::good(option, format!("{address} is free")),
-    }
-}
-
-pub(super) fn data_folder(disk: &Disk) -> Finding {
-    let subject = "data folder";
-    match disk {
-        Disk::None => Finding::weak(
-            subject,
-            "none: keys, usage and the finalized block are lost when the process ends".to_owned(),
-            "name a folder with --data-dir; auto has one for known networks and --genesis alone",
-        ),
-        Disk::Silent { path } => Finding::bad(
-            subject,
-            format!("the file system of {} does not answer", path.display()),
-            "repair it, or name another folder with --data-dir",
-        ),
-        Disk::Folder {
-            path,
-            is_optional,
-            is_writable: false,
-            ..
-        } => {
-            let found = format!("{} cannot be written", path.display());
-            let change = "give it to the user that runs nearhead, or name another with --data-dir";
-            match is_optional {
-                true => Finding::weak(subject, format!("{found}: all is kept in memory"), change),
-                false => Finding::bad(subject, found, change),
-            }
-        }
-        Disk::Folder { path, free, .. } => {
-            let left = free.map_or_else(
-                || "an unknown number of".to_owned(),
-                |free| thousands(free >> 20),
-            );
-            let found = format!("{} has {left} MiB left", path.display());
-            match free.is_some_and(|free| free < DISK_BYTES_MIN) {
-                true => {
-                    let change = "make room: 1 GiB is enough for a year of usage";
-                    Finding::weak(subject, found, change)
-                }
-                false => Finding::good(subject, found),
-            }
-        }
     }
 }
 
@@ -460,38 +398,11 @@ mod tests {
 
     #[test]
     fn what_the_machine_lacks_is_found() {
-        let folder = |is_optional, is_writable, free| Disk::Folder {
-            path: "/data".into(),
-            is_optional,
-            is_writable,
-            free: Some(free),
-        };
-        let silent = Disk::Silent {
-            path: "/data".into(),
-        };
         let at = SocketAddr::from(([127, 0, 0, 1], 1));
         for (found, expected) in [
             (descriptors(100, None), Verdict::Good),
             (descriptors(100, Some(100)), Verdict::Good),
             (descriptors(100, Some(99)), Verdict::Weak),
-            (data_folder(&Disk::None), Verdict::Weak),
-            (data_folder(&silent), Verdict::Bad),
-            (
-                data_folder(&folder(false, true, DISK_BYTES_MIN)),
-                Verdict::Good,
-            ),
-            (
-                data_folder(&folder(false, true, DISK_BYTES_MIN - 1)),
-                Verdict::Weak,
-            ),
-            (
-                data_folder(&folder(false, false, DISK_BYTES_MIN)),
-                Verdict::Bad,
-            ),
-            (
-                data_folder(&folder(true, false, DISK_BYTES_MIN)),
-                Verdict::Weak,
-            ),
             (address("--listen", at, None), Verdict::Good),
             (address("--listen", at, Some("taken".into())), Verdict::Bad),
         ] {

@@ -6,41 +6,31 @@
 //! | `mod.rs` | what is looked at |
 //! | `judge` | what follows from it; the time is passed in |
 //! | `certificate` | the same of the files of TLS |
+//! | `disk` | the same of the data folder |
 //! | `chain_options` | the same of `--genesis`, `--chain` and `--forward` |
 //! | `fleet` | the same of the store of a fleet, and its key |
 //! | `finding` | one line of the result |
 
 mod certificate;
 mod chain_options;
+mod disk;
 mod finding;
 mod fleet;
 mod judge;
 
 use std::{
-    fs::{self, File},
-    io::Write as _,
     net::{SocketAddr, TcpListener},
-    path::Path,
-    process,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nearhead_actors::{
-    data_folder::DataRoot,
-    upstream::{Endpoint, NodeFacts, probe},
-};
-use nearhead_chain::network::Network;
-use tokio::{task::spawn_blocking, time::timeout};
+use nearhead_actors::upstream::{Endpoint, NodeFacts, probe};
+use tokio::time::timeout;
 
 pub use self::finding::{Finding, Verdict};
-use self::{
-    certificate::Certificate,
-    judge::{Disk, Nodes},
-};
+use self::{certificate::Certificate, judge::Nodes};
 use crate::{
     config::{AdminListen, Config, SourceKind},
     connections::descriptors,
-    disk_watch::disk_use,
     listeners::besides_clients,
     rpc::Forwarding,
     tls::{TlsFiles, read_pair},
@@ -97,7 +87,7 @@ pub async fn examine(config: &Config, mut report: impl FnMut(Finding)) {
         let answered = asked.await.unwrap_or_else(|error| Err(error.to_string()));
         facts.push((node, answered));
     }
-    report(judge::data_folder(&disk(config, &facts).await));
+    report(disk::judge(&disk::look(config, &facts, LONGEST).await));
     if facts.is_empty() {
         return;
     }
@@ -154,54 +144,4 @@ fn addresses(config: &Config) -> impl Iterator<Item = (&'static str, SocketAddr)
     ];
     all.into_iter()
         .filter_map(|(option, address)| Some((option, address?)))
-}
-
-/// What the data folder has. It may not be there yet: then where it would be made.
-async fn disk(config: &Config, nodes: &[(String, Result<NodeFacts, String>)]) -> Disk {
-    let is_of_known_network = |(_, facts): &(String, Result<NodeFacts, String>)| {
-        let facts = facts.as_ref().ok();
-        let network = facts.and_then(|facts| Network::of_chain(facts.chain_id, facts.genesis?));
-        network.is_some()
-    };
-    let is_known = match config.source {
-        SourceKind::Dev => false,
-        SourceKind::Files => true,
-        SourceKind::Node => {
-            let is_pinned = config.network.is_some() || config.genesis.is_some();
-            is_pinned || nodes.iter().any(is_of_known_network)
-        }
-    };
-    let folder = match config.data_dir.path() {
-        Some(folder) if config.data_dir.has_folder_for(is_known) => folder.to_owned(),
-        _ => return Disk::None,
-    };
-    let is_optional = matches!(config.data_dir, DataRoot::Auto(_));
-    let path = folder.clone();
-    let looked = spawn_blocking(move || {
-        let there = folder.ancestors().find(|folder| folder.is_dir());
-        let there = there.unwrap_or(Path::new("."));
-        (is_writable(there), disk_use(there).ok().map(|of| of.free))
-    });
-    match timeout(LONGEST, looked).await {
-        Ok(Ok((is_writable, free))) => Disk::Folder {
-            path,
-            is_optional,
-            is_writable,
-            free,
-        },
-        _ => Disk::Silent { path },
-    }
-}
-
-/// Whether a file can be made in a folder. It is removed at once. Permissions do not say it: root
-/// has all of them on a disk that is read-only.
-fn is_writable(folder: &Path) -> bool {
-    let file = folder.join(format!(".nearhead-doctor-{}", process::id()));
-    let Ok(mut made) = File::create_new(&file) else {
-        return false;
-    };
-    let written = made.write_all(b"doctor");
-    // What stays has six bytes.
-    let _ = fs::remove_file(&file);
-    written.is_ok()
 }

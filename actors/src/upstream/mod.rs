@@ -51,7 +51,7 @@ pub(crate) use plan::BlockBelow;
 #[cfg(any(test, feature = "testing"))]
 pub use plan::run_script;
 pub use probe::{NewestBlock, NodeFacts, probe};
-pub use source::{FollowedChain, UpstreamConfig, UpstreamSource};
+pub use source::{FollowedChain, UpstreamConfig, UpstreamSource, saved_state_bytes_max};
 pub(crate) use source::{UpstreamParts, stop_of};
 pub use standing::{HeadAgreement, Standing};
 pub use state::{BlockRef, MergeCounts, StateCounts, StateFollow, StateSource};

@@ -460,7 +460,6 @@ fn open_saved(
     let (Some(folder), Some(genesis)) = (&chain.data, chain.genesis) else {
         return (Restored::default(), None);
     };
-    let state_bytes_max = config.state_bytes_max as u64;
     let started = Restored::start(SavedSetup {
         folder: folder.clone(),
         genesis,
@@ -468,8 +467,7 @@ fn open_saved(
         store: Arc::clone(store),
         head: link.head.clone(),
         kept: kept.clone(),
-        // Rows take a fifth more than what they have, and what nobody holds is removed in parts.
-        items_bytes_max: state_bytes_max + state_bytes_max / 2,
+        items_bytes_max: saved_state_bytes_max(config.state_bytes_max as u64),
     });
     match started {
         Ok((restored, writer)) => (restored, Some(writer)),
@@ -491,6 +489,13 @@ fn still_finalized(finalized: Option<(u64, B256)>, trusted: &[(u64, B256)]) -> O
     }
     tracing::info!(number, %hash, "the chain was finalized up to this block");
     Some((number, hash))
+}
+
+/// Bytes on disk of a state with this bound: rows take a fifth more than what they have, and what
+/// nobody holds is removed in parts.
+#[must_use]
+pub const fn saved_state_bytes_max(state_bytes_max: u64) -> u64 {
+    state_bytes_max + state_bytes_max / 2
 }
 
 /// The blocks of an earlier process that count for this one: the finalized block
