@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{disk_wait::DiskThread, head::Head};
 
-/// How often the file is written. `kill -9` loses what has changed since.
+/// How often the file is written. `kill -9` loses what has changed since, and what is being
+/// written.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long nothing is written after a write has failed: a full disk is not tried twice a second.
@@ -31,8 +32,9 @@ const WINDOW_WRITE_MAX: Duration = Duration::from_secs(4);
 /// written one part after another.
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// Trie nodes and codes of one transaction. A block of mainnet changes some 5,000.
-const ITEMS_AT_ONCE: usize = 20_000;
+/// Trie nodes and codes of one transaction, as many as a block of mainnet changes: a new block
+/// waits for one of them at most.
+const ITEMS_AT_ONCE: usize = 5_000;
 
 /// Removed items that are collected before they leave the file: one page has many of them.
 const DROPPED_AT_ONCE: usize = 32_768;
@@ -276,7 +278,11 @@ impl Writer {
         });
         let removed = removed.map(|row| row.hash);
         let removed = removed.chain(self.refused.iter().copied()).collect();
-        let (mut items, has_more_items) = self.plan_items();
+        // Blocks go first: to make the bytes of one again takes longest.
+        let (mut items, has_more_items) = match blocks.is_empty() {
+            true => self.plan_items(),
+            false => (Vec::new(), true),
+        };
         // In the order of the index, whose pages are then changed one after another.
         items.sort_unstable_by_key(|(hash, _)| *hash);
         let mut dropped: Vec<B256> = match self.dropped.len() > dropped_max {

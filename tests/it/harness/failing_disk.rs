@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{Process, run_by};
+use super::{Process, after, run_by};
 
 /// What reads and writes a file.
 const ON_CONTENT: &str = "read,write,pread64,pwrite64,fsync,fdatasync,ftruncate";
@@ -127,6 +127,22 @@ pub(crate) fn mend(process: &Process) {
     let end = format!("kill -TERM {tracer}");
     let ended = Command::new("bash").args(["-c", &end]).status();
     assert!(ended.unwrap().success(), "{end}");
+}
+
+/// The same command with SIGXFSZ ignored: a write beyond the limit fails instead of killing it.
+pub(crate) fn outliving_short_writes(command: &Command) -> Command {
+    after("trap '' XFSZ", command, &[])
+}
+
+/// Lets no file of a process that was started by [`outliving_short_writes`] have more bytes. The
+/// system writes a part of what crosses that size, and refuses the rest.
+pub(crate) fn cut_writes_at(process: &Process, bytes: u64) {
+    let id = process.id().to_string();
+    let limit = format!("--fsize={bytes}:");
+    let status = Command::new("prlimit")
+        .args(["--pid", &id, &limit])
+        .status();
+    assert!(status.unwrap().success(), "prlimit {limit}");
 }
 
 /// The files of the only chain in this data folder, with the folder itself, whose names are synced.

@@ -10,7 +10,7 @@
 //! | `conformance` | every method at every block of a growing chain |
 //! | `config` | the configurations of forks |
 //! | `reorgs` | reorgs of any depth, rollbacks, and their notifications |
-//! | `saved_window` | the window outlives the process: what is restored, damaged, lost by kill -9 |
+//! | `saved_window` | the window outlives the process: what is restored, and what is damaged |
 //! | `settled` | safe and finalized |
 //! | `failures` | upstreams that freeze, slow down, drop connections, limit calls, serve another chain, or are two backends behind one URL |
 //! | `tls` | upstreams behind TLS |
@@ -18,7 +18,7 @@
 //! | `unknown_types` | chains with transactions of an unknown type |
 //! | `switching` | several upstreams of which one suffices: the head goes on, and does not go back for another one |
 //! | `liar` | no false value in an upstream's answers about blocks is served (`exceptions`: the values that are not detected) |
-//! | `faults` | all that can fail under nearhead: nodes, connections, itself, clock, names, disk, descriptors, memory |
+//! | `faults` | all that can fail under nearhead: nodes, connections, proxies, itself, clock, names, disk, descriptors, memory |
 //! | `fields` | the lies cover every member of the upstreams' answers |
 //! | `filters` | filters over reorgs answer what geth's do |
 //! | `announcements` | lies in the heads that an upstream announces |
@@ -35,7 +35,8 @@
 //! | `state_follow` | state that stays current: what a block changed and what was read before asks no node again |
 //!
 //! `comparison` compares the answers; `driven_geth` is a geth whose head the test chooses;
-//! `held_state` waits for merges, and compares what is held.
+//! `held_state` waits for merges, and compares what is held; `saved_scene` is a geth whose calls
+//! are counted, and a nearhead that saves the window.
 
 mod access_lists;
 mod amsterdam;
@@ -63,6 +64,7 @@ mod liar;
 mod raw;
 mod reorgs;
 mod restarts;
+mod saved_scene;
 mod saved_window;
 mod settled;
 mod state;
@@ -161,6 +163,17 @@ fn wait_head(server: &Server, wanted: (u64, B256)) {
 fn wait_logged(server: &Server, text: &str) {
     let find = |log: &str| log.contains(text).then_some(());
     server.process.output.wait_for(text, find);
+}
+
+/// How many lines of the log contain this text.
+fn logged(server: &Server, text: &str) -> usize {
+    let count = |log: &str| log.lines().filter(|line| line.contains(text)).count();
+    server.process.output.wait_for(text, |log| Some(count(log)))
+}
+
+/// Waits until more lines of the log contain this text than [`logged`] counted before.
+fn wait_logged_again(server: &Server, text: &str, before: usize) {
+    wait_until(text, || logged(server, text) > before);
 }
 
 /// The faults of an upstream without [`GONE`]: a busy machine makes an upstream look gone.

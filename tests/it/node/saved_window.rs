@@ -4,123 +4,33 @@
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread,
-    time::{Duration, Instant},
+    path::Path,
 };
 
 use nearhead_chain::campaign;
-use serde_json::json;
 
 use super::{
-    WINDOW, arguments,
-    comparison::{Comparison, GETH},
-    counted,
-    driven_geth::{self, DrivenGeth},
-    held_state::{HeldState, REPORTS_MERGES},
-    http, refuted, wait_head, wait_logged,
+    counted, driven_geth,
+    held_state::HeldState,
+    logged, refuted,
+    saved_scene::{Scene, keys, writes},
+    wait_head, wait_logged,
 };
 use crate::{
-    harness::{
-        Process, Server, after, check, json as parse, request, scratch, serving, wait_until,
-    },
+    harness::{Server, after, check, wait_until},
     rng::Rng,
-    upstreams::{Keys, Payload, of_files, proxy::Proxy, steps},
+    upstreams::{Keys, of_files},
     window,
 };
-
-/// What `kill -9` may lose: the time between two writes, and one more for a machine that is busy.
-const LOST_MAX: Duration = Duration::from_millis(1_500);
-
-/// A geth behind a proxy that counts calls, and the folder of the nearhead that follows it.
-struct Scene {
-    geth: DrivenGeth,
-    proxy: Proxy,
-    url: String,
-    data: PathBuf,
-}
-
-impl Scene {
-    fn of(name: &str, genesis: &Path, payloads: &[Payload]) -> Self {
-        let geth = DrivenGeth::at(&format!("{name}-geth"), genesis, payloads);
-        let proxy = Proxy::to(&[geth.address()]);
-        Self {
-            url: http(proxy.address),
-            geth,
-            proxy,
-            data: scratch(&format!("{name}-data")),
-        }
-    }
-
-    fn command(&self) -> Command {
-        let data = ["--data-dir", self.data.to_str().unwrap()];
-        let upstreams = [self.url.clone()];
-        serving(&[&arguments(&upstreams)[..], &data, &REPORTS_MERGES].concat())
-    }
-
-    /// Starts nearhead; returns when the window is filled.
-    fn start(&self) -> Server {
-        Server::of(&mut self.command())
-    }
-
-    /// The file with the window.
-    fn file(&self) -> PathBuf {
-        let [chain] = fs::read_dir(&self.data)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap();
-        chain.join("window.sqlite")
-    }
-
-    /// Blocks that the upstream was asked for so far.
-    fn blocks_fetched(&self) -> usize {
-        self.proxy.calls("eth_getBlockReceipts")
-    }
-
-    fn proofs_fetched(&self) -> usize {
-        self.proxy.calls("eth_getProof")
-    }
-
-    /// Checks that these blocks are served as the upstream has them.
-    fn compare(&self, server: &Server, numbers: std::ops::RangeInclusive<u64>) {
-        let mut comparison = Comparison::between(server, self.geth.address());
-        comparison.chain();
-        comparison.blocks(numbers);
-        comparison.finish(GETH);
-    }
-}
 
 fn restored(server: &Server, kind: &str) -> u64 {
     let series = format!("nearhead_saved_{kind}_total{{outcome=\"restored\"}} ");
     counted(server, &series)
 }
 
-fn written(server: &Server) -> u64 {
-    counted(server, "nearhead_saved_writes_total{outcome=\"written\"} ")
-}
-
 fn stop(server: Server) {
     server.process.terminate();
     server.process.check_end(0);
-}
-
-/// Accounts of the genesis with a slot of each.
-fn keys(genesis: &Path) -> Keys {
-    let genesis: serde_json::Value = serde_json::from_slice(&fs::read(genesis).unwrap()).unwrap();
-    let alloc = genesis["alloc"].as_object().unwrap().iter().take(200);
-    let keys = alloc.map(|(address, account)| {
-        let storage = account["storage"].as_object().into_iter().flatten();
-        let slots = storage.map(|(slot, _)| slot.clone()).take(2);
-        (
-            format!("0x{}", address.trim_start_matches("0x")),
-            slots.collect(),
-        )
-    });
-    keys.collect()
 }
 
 #[test]
@@ -159,8 +69,8 @@ fn a_restart_fetches_what_is_new() {
         wait_head(&held.server, wanted);
         held.wait_merged(&payload.hash.to_string());
     }
-    let before = written(&held.server);
-    wait_until("saved", || written(&held.server) > before);
+    let before = writes(&held.server, "written");
+    wait_until("saved", || writes(&held.server, "written") > before);
     check("blocks", &scene.blocks_fetched(), &(blocks + 3));
     drop(held);
 
@@ -212,96 +122,6 @@ fn a_damaged_file_costs_only_time() {
     assert!(blocks_restored > 0, "what is whole is used");
 }
 
-/// The process is killed at any moment, while blocks come, branches change and clients read.
-#[test]
-fn a_process_that_is_killed_loses_the_last_second() {
-    let rounds = campaign::rounds(10, 200);
-    let (genesis, steps) = steps("node-saved-killed", 79, 60 + 20 * rounds, (7, 3));
-    let mut scene = Scene::of("node-saved-killed", &genesis, &[]);
-    let keys = keys(&genesis);
-    let some: Keys = keys.clone().into_iter().take(20).collect();
-    let mut rng = Rng::new(11);
-    let mut steps = steps.into_iter();
-    // When each step was made.
-    let mut made = Vec::new();
-    let mut go_on = |scene: &mut Scene, made: &mut Vec<Instant>| {
-        let step = steps.next().unwrap();
-        scene.geth.send_blocks(&step);
-        made.push(Instant::now());
-        (scene.geth.go_to(step.last().unwrap()), step.len())
-    };
-    let mut head = (0, Default::default());
-    for _ in 0..60 {
-        head = go_on(&mut scene, &mut made).0;
-    }
-    let mut killed_at = None;
-    let mut blocks_while_down = 0;
-    for round in 0..rounds {
-        let before = scene.blocks_fetched();
-        let server = scene.start();
-        wait_head(&server, head);
-        if let Some(killed_at) = killed_at {
-            let fetched = scene.blocks_fetched() - before;
-            let lost = made
-                .iter()
-                .filter(|at| **at + LOST_MAX >= killed_at)
-                .count();
-            // A step of a reorg has three blocks more.
-            let fetched_max = 4 * lost + blocks_while_down;
-            assert!(
-                fetched <= fetched_max,
-                "round {round}: {fetched} blocks fetched, of which {fetched_max} may be lost"
-            );
-        }
-        scene.compare(&server, head.0 - 9..=head.0);
-        let mut held = HeldState::of(server, scene.geth.connect());
-        held.compare_proofs(&some);
-        let server = held.server;
-        check("faults", &refuted(&server, 0), &Default::default());
-        // Clients read until it is killed, which is after some answer of theirs.
-        let (answers, is_killed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let last = rng.between(1, 400) as usize;
-        thread::scope(|threads| {
-            for _ in 0..2 {
-                threads.spawn(|| {
-                    let mut connection = server.connect();
-                    for (address, slots) in keys.iter().cycle() {
-                        let params = json!([address, slots, "latest"]);
-                        let call = request(1, "eth_getProof", &params).to_string();
-                        let headers = ["content-type: application/json"];
-                        let asked = connection.request(&headers, call.as_bytes());
-                        connection.send_until_closed(&asked);
-                        let Some(answer) = connection.try_receive() else {
-                            assert!(is_killed.load(Ordering::Relaxed), "it ended before");
-                            return;
-                        };
-                        let answer = parse(&answer.body);
-                        // The block may have left the upstream meanwhile.
-                        assert!(answer["result"].is_object() || answer["error"].is_object());
-                        answers.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            let mut count = 0;
-            while answers.load(Ordering::Relaxed) < last && count < 19 {
-                head = go_on(&mut scene, &mut made).0;
-                count += 1;
-                let next = answers.load(Ordering::Relaxed) + 20;
-                wait_until("reads", || answers.load(Ordering::Relaxed) >= next);
-            }
-            is_killed.store(true, Ordering::Relaxed);
-            server.process.kill();
-            killed_at = Some(Instant::now());
-        });
-        drop(server);
-        let (next, count) = go_on(&mut scene, &mut made);
-        (head, blocks_while_down) = (next, count);
-    }
-    let server = scene.start();
-    wait_head(&server, head);
-    scene.compare(&server, head.0.saturating_sub(WINDOW - 1).max(1)..=head.0);
-}
-
 /// A file may have 128 KiB: a stand-in for a disk on which there is room for nothing more. The
 /// system writes a part of what it is given, and refuses the rest.
 #[test]
@@ -316,21 +136,15 @@ fn a_disk_without_room_keeps_nobody_from_reading() {
     let wanted = scene.geth.go_to(&payloads[54]);
     wait_head(&server, wanted);
     scene.compare(&server, 1..=55);
-    let failed = counted(&server, "nearhead_saved_writes_total{outcome=\"failed\"} ");
-    assert!(failed > 0);
-    check("one line", &logged(&server.process, "cannot be saved"), &1);
+    assert!(writes(&server, "failed") > 0);
+    check("one line", &logged(&server, "cannot be saved"), &1);
     stop(server);
     let server = scene.start();
     wait_head(&server, wanted);
     scene.compare(&server, 1..=55);
-    wait_until("saved", || written(&server) > 0);
+    wait_until("saved", || writes(&server, "written") > 0);
     let file = scene.file();
     assert!(bytes_of(&file) > 128 << 10, "{}", file.display());
-}
-
-fn logged(process: &Process, text: &str) -> usize {
-    let count = |log: &str| Some(log.lines().filter(|line| line.contains(text)).count());
-    process.output.wait_for(text, count)
 }
 
 /// Bytes of the file and of its log.

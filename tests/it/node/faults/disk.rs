@@ -17,12 +17,16 @@ use crate::{
         failing_disk::{self, DiskFault, FailingDisk, files_of, tenants_of, window_of},
         nearhead, scratch, wait_until,
     },
-    node::{wait_head, wait_logged},
+    node::{logged, saved_scene::writes, wait_head, wait_logged, wait_logged_again},
     rng::Rng,
 };
 
 /// What docs/operations.md allows for the end of the process: the grace period, and ten seconds.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// What is logged once when the blocks cannot be saved, and once when they can be again.
+const NOT_SAVED: &str = "the safe and the finalized block cannot be written";
+const SAVED: &str = "the safe and the finalized block are written again";
 
 const STORE_FAILS: &str = "nearhead_tenant_store_failing";
 
@@ -31,16 +35,11 @@ const WINDOW_IS_LOST: &str = "the last of the window is not written";
 const USAGE_IS_LOST: &str = "the last usage is not written";
 const STORE_IS_OPEN: &str = "the store of tenants is not closed";
 
-fn writes(world: &World, outcome: &str) -> f64 {
-    let series = format!("nearhead_saved_writes_total{{outcome=\"{outcome}\"}}");
-    world.server().metric(&series)
-}
-
 /// Clients are answered, the head goes on, and what could not be written is written later.
 #[test]
 fn the_disk_gives_errors() {
     let mut world = World::of("faults-errors", PLAIN);
-    wait_until("saved", || writes(&world, "written") > 0.0);
+    wait_until("saved", || writes(world.server(), "written") > 0);
     let files = files_of(&world.data);
     let mut rng = Rng::new(13);
     world.survives(
@@ -65,7 +64,9 @@ fn the_disk_gives_errors() {
         ("the disk becomes read-only", DiskFault::ReadOnly),
     ] {
         let disk = Cell::new(None);
-        let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
+        let [failed, written] =
+            ["failed", "written"].map(|outcome| writes(world.server(), outcome));
+        let [not_saved, saved] = [NOT_SAVED, SAVED].map(|text| logged(world.server(), text));
         world.survives(
             what,
             |world| {
@@ -73,19 +74,22 @@ fn the_disk_gives_errors() {
                 disk.set(Some(FailingDisk::of(process, &files, fault)));
                 let wanted = world.settle();
                 wait_head(world.server(), wanted);
-                wait_until("a write fails", || writes(world, "failed") > failed);
+                wait_until("a write fails", || {
+                    writes(world.server(), "failed") > failed
+                });
                 wait_until("usage cannot be written", || {
                     world.server().metric(STORE_FAILS) > 0.0
                 });
-                wait_logged(world.server(), "the finalized block cannot be written");
+                wait_logged_again(world.server(), NOT_SAVED, not_saved);
                 assert!(world.is_ready());
             },
             |_| disk.take().map_or((), FailingDisk::mend),
         );
-        wait_until("saved", || writes(&world, "written") > written);
+        wait_until("saved", || writes(world.server(), "written") > written);
         wait_until("usage is written", || {
             world.server().metric(STORE_FAILS) == 0.0
         });
+        wait_logged_again(world.server(), SAVED, saved);
     }
 }
 
@@ -94,20 +98,20 @@ fn the_disk_gives_errors() {
 fn the_disk_hangs() {
     let stuck = start_over_tenants_that_hang();
     let mut world = World::of("faults-hangs", PLAIN);
-    wait_until("saved", || writes(&world, "written") > 0.0);
+    wait_until("saved", || writes(world.server(), "written") > 0);
     world.kill();
     check_ends(stuck);
     let (files, window) = (files_of(&world.data), window_of(&world.data));
     let began = Instant::now();
     world.start(&|_, command| failing_disk::with_failing_disk(&command, &window, DiskFault::Hangs));
     world.recovers("the disk hangs at the start", world.head(), began);
-    check("saved", &writes(&world, "written"), &0.0);
-    wait_until("it is shown", || writes(&world, "failed") > 0.0);
+    check("saved", &writes(world.server(), "written"), &0);
+    wait_until("it is shown", || writes(world.server(), "failed") > 0);
     failing_disk::mend(&world.server().process);
-    wait_until("saved", || writes(&world, "written") > 0.0);
+    wait_until("saved", || writes(world.server(), "written") > 0);
 
     let disk = Cell::new(None);
-    let [failed, written] = ["failed", "written"].map(|outcome| writes(&world, outcome));
+    let [failed, written] = ["failed", "written"].map(|outcome| writes(world.server(), outcome));
     let hang = |world: &World| {
         let process = &world.server().process;
         disk.set(Some(FailingDisk::of(process, &files, DiskFault::Hangs)));
@@ -124,7 +128,8 @@ fn the_disk_hangs() {
             let wanted = world.settle();
             wait_head(world.server(), wanted);
             wait_until("it is noticed", || {
-                writes(world, "failed") > failed && world.server().metric(STORE_FAILS) > 0.0
+                writes(world.server(), "failed") > failed
+                    && world.server().metric(STORE_FAILS) > 0.0
             });
             let ready = world.server().get_admin("/ready");
             check("ready", &ready.status, &200);
@@ -142,7 +147,7 @@ fn the_disk_hangs() {
         },
         |_| disk.take().map_or((), FailingDisk::mend),
     );
-    wait_until("saved", || writes(&world, "written") > written);
+    wait_until("saved", || writes(world.server(), "written") > written);
     wait_until("usage is written", || {
         world.server().metric(STORE_FAILS) == 0.0
     });
@@ -201,44 +206,4 @@ fn start_over_tenants_that_hang() -> Process {
         &tenants,
         DiskFault::Hangs,
     ))
-}
-
-/// A file that errors or lost writes have left half written is not served.
-#[test]
-fn a_restart_after_a_kill_on_a_faulty_disk() {
-    let mut world = World::of("faults-disk-killed", PLAIN);
-    let mut rng = Rng::new(17);
-    for round in 0..campaign::rounds(4, 40) {
-        wait_until("saved", || writes(&world, "written") > 0.0);
-        let (first, every) = (rng.between(1, 20), rng.between(2, 20));
-        // Writes are lost in the window alone: lost writes of tenants cannot be fetched again.
-        let (files, fault) = match round % 3 {
-            0 => (
-                files_of(&world.data),
-                DiskFault::SomeErrors { first, every },
-            ),
-            1 => (
-                files_of(&world.data),
-                DiskFault::SomeWithoutRoom { first, every },
-            ),
-            _ => (
-                window_of(&world.data),
-                DiskFault::LostWrites { first, every },
-            ),
-        };
-        let process = &world.server().process;
-        let _disk = FailingDisk::of(process, &files, fault);
-        let before = writes(&world, "written") + writes(&world, "failed");
-        for _ in 0..rng.between(1, 4) {
-            let wanted = world.go_on();
-            wait_head(world.server(), wanted);
-        }
-        wait_until("a write is tried", || {
-            writes(&world, "written") + writes(&world, "failed") > before
-        });
-        world.kill();
-        let began = Instant::now();
-        world.start(PLAIN);
-        world.recovers("nearhead is killed", world.head(), began);
-    }
 }

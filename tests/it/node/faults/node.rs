@@ -46,7 +46,7 @@ fn a_connection_fails_in_every_way() {
     for (what, fault) in [
         ("a partition", Fault::Freeze),
         ("a partition that closes nothing", Fault::BlackHole),
-        ("packets are lost, and connections with them", Fault::Cut),
+        ("each connection breaks", Fault::Cut),
         (
             "the node refuses",
             Fault::Refuse(None, Refusal::LimitExceeded),
@@ -57,6 +57,32 @@ fn a_connection_fails_in_every_way() {
     world.survives(
         "the proxy closes all connections",
         |world| world.proxy.disconnect(),
+        mend,
+    );
+}
+
+/// Bytes arrive late and in pieces, and some connections are of no use for longer than nearhead
+/// waits. What happens to the packets is in `upstreams::proxy::loss`.
+#[test]
+fn packets_are_lost() {
+    let mut world = World::of("faults-loss", PLAIN);
+    let mend = |world: &mut World| world.proxy.heal();
+    let loss = |percent| Fault::Loss { percent, seed: 97 };
+    world.survives(
+        "a fifth of all packets is lost",
+        |world| {
+            world.proxy.fail(vec![loss(20)]);
+            for _ in 0..5 {
+                let wanted = world.go_on();
+                wait_head(world.server(), wanted);
+            }
+            assert!(world.proxy.applied() > 0);
+        },
+        mend,
+    );
+    world.survives(
+        "nine of ten packets are lost",
+        |world| cut_off(world, &[loss(90)]),
         mend,
     );
 }

@@ -1,24 +1,19 @@
 //! A node, a proxy before it, and nearhead behind both; what has to hold after each fault.
 
 use std::{
-    collections::HashMap,
     fs,
-    net::SocketAddr,
     path::PathBuf,
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use alloy_primitives::B256;
-use serde_json::json;
 
+use super::readers::{GivenState, Readers};
 use crate::{
-    harness::{Connection, Server, check, quantity, scratch, serving, wait_until},
+    harness::{Process, Server, scratch, serving, wait_until},
     node::{
         comparison::{Comparison, GETH},
         driven_geth::DrivenGeth,
@@ -30,7 +25,7 @@ use crate::{
 
 /// Within this time after the end of a fault, nearhead is ready and has the node's head:
 /// docs/operations.md states it.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Resident memory that a fault may leave behind, in KiB: what allocators keep.
 const LEFT_BEHIND_KIB: u64 = 48 << 10;
@@ -57,7 +52,8 @@ pub(super) struct World {
     height: usize,
     /// `None` while it is down.
     server: Option<Server>,
-    reader: Option<Reader>,
+    readers: Option<Readers>,
+    given: Arc<GivenState>,
 }
 
 /// How nearhead is started, from the command that follows the proxy.
@@ -96,7 +92,8 @@ impl World {
             payloads: Arc::new(payloads),
             height,
             server: None,
-            reader: None,
+            readers: None,
+            given: Arc::default(),
         }
     }
 
@@ -109,7 +106,8 @@ impl World {
     /// Starts nearhead, which knows the node by this URL.
     pub(super) fn start_at(&mut self, url: &str, wrap: Wrap<'_>) {
         let server = Server::of(&mut wrap(self, self.command_at(url)));
-        self.reader = Some(Reader::start(server.address, &self.payloads));
+        let readers = Readers::start(server.address, &self.payloads, &self.given);
+        self.readers = Some(readers);
         self.server = Some(server);
     }
 
@@ -143,20 +141,25 @@ impl World {
 
     /// Kills nearhead.
     pub(super) fn kill(&mut self) {
-        self.end_reader();
+        self.end_readers();
         self.server = None;
+    }
+
+    /// The process of nearhead, which is going to end.
+    pub(super) fn take_process(&mut self) -> Process {
+        self.end_readers();
+        self.server.take().unwrap().process
     }
 
     /// Stops nearhead, and returns how long that took, and its output. It has to end well, although
     /// some threads may hang until `mend`.
     pub(super) fn stop(&mut self, mend: impl FnOnce()) -> (Duration, String) {
-        self.end_reader();
-        let (server, began) = (self.server.take().unwrap(), Instant::now());
-        server.process.terminate();
-        wait_until("ended", || server.process.has_exited());
+        let (process, began) = (self.take_process(), Instant::now());
+        process.terminate();
+        wait_until("ended", || process.has_exited());
         let took = began.elapsed();
         mend();
-        (took, server.process.check_end(0))
+        (took, process.check_end(0))
     }
 
     /// Gives the node its next block, and makes the one before it finalized.
@@ -224,7 +227,8 @@ impl World {
     }
 
     /// Waits until nearhead is ready with the node's head, and checks that this took no longer than
-    /// it may, and that it serves the node's chain.
+    /// it may, that it serves the node's chain and state, and that no state that clients were given
+    /// since the last time is false.
     pub(super) fn recovers(&self, what: &str, wanted: (u64, B256), began: Instant) {
         let server = self.server();
         wait_head(server, wanted);
@@ -237,11 +241,9 @@ impl World {
         comparison.chain();
         comparison.blocks(wanted.0 - COMPARED..=wanted.0);
         comparison.finish(GETH);
-        let reader = self.reader.as_ref().unwrap();
-        let before = reader.answers.load(Ordering::Relaxed);
-        wait_until("clients are served", || {
-            reader.answers.load(Ordering::Relaxed) > before
-        });
+        self.readers.as_ref().unwrap().wait_for_answers();
+        let both = (server.address, upstream);
+        self.given.compare(both, &self.payloads, wanted.0);
     }
 
     /// Open descriptors, and threads.
@@ -261,9 +263,9 @@ impl World {
         self.server().get("/ready").status == 200
     }
 
-    fn end_reader(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            reader.end();
+    fn end_readers(&mut self) {
+        if let Some(readers) = self.readers.take() {
+            readers.end();
         }
     }
 }
@@ -271,61 +273,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if !thread::panicking() {
-            self.end_reader();
+            self.end_readers();
         }
-    }
-}
-
-/// A client that asks for the head all the time, and knows every block that may be it.
-struct Reader {
-    answers: Arc<AtomicUsize>,
-    is_over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<()>,
-}
-
-impl Reader {
-    fn start(address: SocketAddr, payloads: &Arc<Vec<Payload>>) -> Self {
-        let (answers, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let (counted, ended) = (Arc::clone(&answers), Arc::clone(&is_over));
-        let payloads = Arc::clone(payloads);
-        let thread = thread::spawn(move || {
-            let known: HashMap<u64, &Payload> = payloads
-                .iter()
-                .map(|payload| (payload.number, payload))
-                .collect();
-            let path = format!("/v3/{}", crate::harness::KEY);
-            let mut connection = Connection::open(address, &path);
-            let mut head = 0;
-            while !ended.load(Ordering::Relaxed) {
-                let answer = connection.call("eth_getBlockByNumber", &json!(["latest", false]));
-                let block = &answer["result"];
-                let number = quantity(&block["number"]);
-                let expected = known[&number];
-                let header = &expected.raw.header;
-                check("hash", &block["hash"], &json!(expected.hash));
-                check("state", &block["stateRoot"], &json!(header.state_root));
-                check(
-                    "receipts",
-                    &block["receiptsRoot"],
-                    &json!(header.receipts_root),
-                );
-                assert!(number >= head, "the head went back from {head} to {number}");
-                head = number;
-                counted.fetch_add(1, Ordering::Relaxed);
-                // The pause between two questions; no test depends on its length.
-                thread::park_timeout(Duration::from_millis(5));
-            }
-        });
-        Self {
-            answers,
-            is_over,
-            thread,
-        }
-    }
-
-    /// Ends it; fails if any answer was false.
-    fn end(self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap();
     }
 }

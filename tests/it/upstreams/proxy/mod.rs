@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `lie` | one change to an upstream's answers |
 //! | `rows` | every possible lie about an answer |
+//! | `loss` | packets that are lost |
 //! | `state` | the current faults, connections and counts |
 //! | `session` | WebSocket; HTTP is in `upstreams::http` |
 
 mod lie;
+mod loss;
 pub(crate) mod rows;
 mod session;
 mod state;
@@ -25,7 +27,10 @@ use std::{
 use serde_json::{Value, json};
 
 pub(crate) use self::lie::{Change, Lie};
-use self::state::{OpenConnection, State};
+use self::{
+    loss::Link,
+    state::{OpenConnection, State},
+};
 use super::http::{self, Message};
 
 /// A running proxy. Dropping it closes all connections.
@@ -44,6 +49,12 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// The connection is closed in the middle of every answer.
     Cut,
+    /// Of the packets in both directions, so many percent are lost each time that they are sent. A
+    /// loss is applied when it happens; what was lost before the fault ends is late after it too.
+    Loss {
+        percent: usize,
+        seed: u64,
+    },
     /// Connections and requests are accepted and never answered; these connections are closed when
     /// the fault ends.
     Freeze,
@@ -196,7 +207,7 @@ fn serve(state: &State, client: TcpStream) -> io::Result<()> {
             client.write_all(&answer.head())?;
             return client.write_all(&answer.body[..answer.body.len() / 2]);
         }
-        answer.write(client)?;
+        answer.write(&mut Link::new(state, client))?;
     }
     Ok(())
 }
@@ -222,7 +233,7 @@ impl<'a> UpstreamConnections<'a> {
         // The proxy could not parse a compressed answer.
         request
             .without(&["accept-encoding"])
-            .write(upstream.get_mut())?;
+            .write(&mut Link::new(state, upstream.get_mut()))?;
         Message::read(upstream)
     }
 }

@@ -11,7 +11,10 @@ use std::{
     time::Instant,
 };
 
-use super::state::{Call, OpenConnection, State};
+use super::{
+    loss::Link,
+    state::{Call, OpenConnection, State},
+};
 use crate::upstreams::http::{self, Message};
 
 const TEXT: u8 = 0x81;
@@ -52,10 +55,12 @@ pub(super) fn serve(
             }
         });
         scope.spawn(|| {
-            let _ = forward_calls(state, &mut client, &mut to_upstream, &calls);
+            let mut link = Link::new(state, &mut to_upstream);
+            let _ = forward_calls(state, &mut client, &mut link, &calls);
             let _ = to_upstream.shutdown(Shutdown::Both);
         });
-        let result = forward_answers(state, connection, messages, &mut to_client, &calls);
+        let mut link = Link::new(state, &mut to_client);
+        let result = forward_answers(state, connection, messages, &mut link, &calls);
         let _ = to_client.shutdown(Shutdown::Both);
         result
     })

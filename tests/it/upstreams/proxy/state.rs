@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Fault, Refusal};
+use super::{Fault, Refusal, loss::Loss};
 
 /// State shared by the proxy, its connections and its test.
 #[derive(Default)]
@@ -24,6 +24,8 @@ struct Inner {
     /// Counts forwarded requests, to take the upstreams in turn.
     turn: usize,
     faults: Vec<Fault>,
+    /// `None` if no packet is lost.
+    loss: Option<Loss>,
     /// Results by method and first parameter.
     results: BTreeMap<(String, String), Value>,
     /// Counts changes of the faults.
@@ -88,6 +90,10 @@ impl State {
 
     pub(super) fn set(&self, faults: Vec<Fault>) {
         let mut inner = self.inner.lock().unwrap();
+        inner.loss = faults.iter().find_map(|fault| match fault {
+            Fault::Loss { percent, seed } => Some(Loss::new(*percent, *seed)),
+            _ => None,
+        });
         inner.faults = faults;
         if inner.is_black_hole() {
             inner.lost = inner.connections.keys().copied().collect();
@@ -221,6 +227,28 @@ impl State {
             };
         }
         latency != Duration::MAX
+    }
+
+    /// When each of so many packets that are sent now can be read; `None` if none is lost.
+    pub(super) fn arrivals(&self, packets: usize) -> Option<Vec<Instant>> {
+        let inner = &mut *self.inner.lock().unwrap();
+        let loss = inner.loss.as_mut()?;
+        let (now, delays) = (Instant::now(), loss.delays(packets));
+        inner.applied += loss.take_lost();
+        Some(delays.into_iter().map(|delay| now + delay).collect())
+    }
+
+    /// Waits until then, whatever becomes of the faults; `false` if the proxy ends before.
+    pub(super) fn wait_until(&self, then: Instant) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        while !inner.has_ended {
+            let left = then.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap().0;
+        }
+        false
     }
 
     /// Waits until the faults change if one of these calls is stalled; returns whether that was so.

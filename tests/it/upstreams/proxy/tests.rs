@@ -141,6 +141,28 @@ fn answers_are_delayed_cut_and_withheld() {
 }
 
 #[test]
+fn lost_packets_are_late() {
+    let anvil = upstream(3);
+    let proxy = Proxy::to(&[anvil.address]);
+    let (mut connection, mut session) = (connect(&proxy), Client::open(proxy.address, "/"));
+    proxy.fail(vec![Fault::Loss {
+        percent: 30,
+        seed: 3,
+    }]);
+    let began = Instant::now();
+    for _ in 0..4 {
+        check("head", &head(&mut connection), &3);
+        let number = session.call("eth_blockNumber", &json!([]));
+        check("in a session", &quantity(&number["result"]), &3);
+    }
+    // Each message is one packet, and waits for the one before it.
+    let lost = u32::try_from(proxy.applied()).unwrap();
+    assert!(lost > 0 && began.elapsed() >= lost * Duration::from_millis(200));
+    proxy.heal();
+    check("healed", &head(&mut connection), &3);
+}
+
+#[test]
 fn a_stalled_method_is_not_answered_and_others_are() {
     let anvil = upstream(3);
     let proxy = Proxy::to(&[anvil.address]);
