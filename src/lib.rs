@@ -35,6 +35,7 @@
 //! | [`admin`] | what operators see and do: metrics, the details of the probes, the API of administration, pages | `crate::config`, `crate::service`, `crate::feed`, `crate::ws`, `rpc::methods` |
 //! | `memory` | what the memory of the process allows | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
 //! | `disk_watch` | how full the file system of the data folder is, and whether its disk answers | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
+//! | `run_mark` | notices at the start that the process before did not shut down | `serde_json`, `crate::http`, `crate::rpc`, `crate::config` |
 //! | `connections` | notices clients that leave or are too slow; decides whose connection goes when slots run out; bounds the memory of bodies and the number of connections | `serde_json`, `crate::http`, `crate::rpc`, `crate::ws` |
 //! | [`ws`] | a worker's sessions: frames, budgets, heartbeat, eviction, shutdown | `crate::http`, `crate::config`, `crate::service`, `serde_json` |
 //! | `subscriptions` | decides what each subscription is sent when the head changes | `crate::ws`, `crate::http`, `actix_web`, `serde_json` |
@@ -115,6 +116,7 @@ pub mod progress;
 pub mod proxy_header;
 mod relative_time;
 pub mod rpc;
+mod run_mark;
 mod service;
 mod subscriptions;
 pub mod tenants;

@@ -438,6 +438,11 @@ impl Metrics {
         self.memory.report_disk(free, size);
     }
 
+    /// Reports that the process before this one did not shut down.
+    pub(crate) fn found_unclean_shutdown(&self) {
+        self.saved.unclean_shutdown.set(1);
+    }
+
     /// Exports how many spans are sent, if any are.
     pub(crate) fn count_spans(&self, traces: &Traces) {
         if let Some(counts) = traces.counts() {

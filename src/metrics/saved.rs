@@ -16,6 +16,8 @@ pub(super) struct SavedMetrics {
     writes: IntCounterVec,
     /// `nearhead_saved_bytes`.
     bytes: IntGauge,
+    /// `nearhead_unclean_shutdown`.
+    pub(super) unclean_shutdown: IntGauge,
 }
 
 impl SavedMetrics {
@@ -39,6 +41,10 @@ impl SavedMetrics {
             bytes: exporter.gauge(
                 "nearhead_saved_bytes",
                 "Bytes of the data folder's window.sqlite that are in use, as of the last write",
+            )?,
+            unclean_shutdown: exporter.gauge(
+                "nearhead_unclean_shutdown",
+                "1 if the process before this one, with the same data folder, did not shut down (it was killed, it failed, or its machine did), else 0",
             )?,
         })
     }

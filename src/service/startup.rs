@@ -40,6 +40,7 @@ use crate::{
     memory::{MemorySource, MemoryWatch, auto_reply_bytes},
     metrics::Metrics,
     rpc::{self, Forwarding},
+    run_mark::RunMark,
     tenants::{StoreState, TenantsActor},
     tls::ServerTls,
     traces::Traces,
@@ -95,6 +96,10 @@ impl Failure {
     /// Reports to the receivers of `sender`.
     pub(super) const fn new(sender: watch::Sender<Option<String>>) -> Self {
         Self(sender)
+    }
+
+    fn is_reported(&self) -> bool {
+        self.0.borrow().is_some()
     }
 
     /// Reports a reason. Only the first counts; the others follow from it.
@@ -167,6 +172,15 @@ impl Startup {
                 return Err(error);
             }
         };
+        // Nothing of the start fails after this.
+        let mark = match serving.tenants.data.clone() {
+            Some(folder) => {
+                let metrics = metrics.clone();
+                let set = move || RunMark::set(&folder, &metrics);
+                spawn_blocking(set).await.ok()
+            }
+            None => None,
+        };
         let tenants = &mut serving.tenants;
         let report = Started {
             addresses: serving.servers.addresses,
@@ -185,6 +199,7 @@ impl Startup {
             arbiter,
             feed,
             serving,
+            mark,
             shutdown_delay: config.shutdown_delay,
             shutdown_grace: config.shutdown_grace,
         };
@@ -198,6 +213,8 @@ struct Parts {
     arbiter: Arbiter,
     feed: Feed,
     serving: Serving,
+    /// `None` without a data folder that can be written.
+    mark: Option<RunMark>,
     shutdown_delay: Duration,
     shutdown_grace: Duration,
 }
@@ -209,6 +226,7 @@ impl Parts {
             arbiter,
             feed,
             serving,
+            mark,
             shutdown_delay,
             shutdown_grace,
         } = self;
@@ -255,6 +273,9 @@ impl Parts {
         };
         // At the same time: a disk that hangs holds up both.
         tokio::join!(source_and_tracker, serving.tenants.stop());
+        if let (Some(mark), false) = (mark, failure.is_reported()) {
+            mark.remove();
+        }
         arbiter.stop();
         if let Some(Stop { done, .. }) = stop {
             let _ = done.send(());

@@ -1,20 +1,10 @@
-//! The clock, the names of hosts, the disk, file descriptors and memory.
+//! The clock, the names of hosts, the disk and file descriptors.
 
-use std::{
-    fs,
-    net::TcpStream,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
-
-use serde_json::json;
+use std::{fs, net::TcpStream, path::Path, process::Command, time::Instant};
 
 use super::world::{PLAIN, World};
 use crate::{
-    harness::{
-        Connection, KEY, Process, after, check, get, installed, run_by, scratch, wait_until,
-    },
+    harness::{Process, after, installed, run_by, scratch, wait_until},
     node::{wait_head, wait_logged},
 };
 
@@ -192,85 +182,4 @@ fn descriptors_are_used_up() {
         },
         |_| {},
     );
-}
-
-/// A cgroup whose processes may have so much memory.
-struct MemoryLimit(PathBuf);
-
-impl MemoryLimit {
-    fn of(name: &str, bytes: u64) -> Self {
-        let is_v1 = Path::new("/sys/fs/cgroup/memory").exists();
-        let (root, file) = match is_v1 {
-            true => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            false => ("/sys/fs/cgroup", "memory.max"),
-        };
-        if !is_v1 {
-            fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory").unwrap();
-        }
-        let folder = Path::new(root).join(format!("nearhead-{name}-{}", std::process::id()));
-        fs::create_dir(&folder).expect("root can make a cgroup");
-        fs::write(folder.join(file), bytes.to_string()).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for MemoryLimit {
-    fn drop(&mut self) {
-        // Its processes have ended.
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
-/// Clients that ask for much and read nothing get less memory than there is.
-#[test]
-fn memory_is_limited() {
-    const LIMIT: u64 = 320 << 20;
-    const GREEDY: usize = 150;
-    const BLOCKS: usize = 500;
-    let limit = MemoryLimit::of("faults-memory", LIMIT);
-    let tasks = limit.0.join("cgroup.procs");
-    let mut world = World::of("faults-memory", &|_, command| {
-        after("echo $$ > \"$TASKS\"", &command, &[("TASKS", &tasks)])
-    });
-    let block = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber",
-        "params": ["latest", true]});
-    let batch = json!(vec![block.clone(); BLOCKS]).to_string();
-    let known = world
-        .server()
-        .metric("nearhead_memory_bytes{kind=\"limit\"}");
-    check("the limit is known", &known, &(LIMIT as f64));
-    let one = world.server().connect().post(block.to_string()).body.len();
-    assert!(
-        (one * BLOCKS * GREEDY) as u64 > LIMIT,
-        "they ask for more than there is"
-    );
-    world.survives(
-        "clients ask for more than the memory",
-        |world| {
-            let address = world.server().address;
-            let mut greedy: Vec<_> = (0..GREEDY)
-                .map(|_| Connection::open(address, &format!("/v3/{KEY}")))
-                .collect();
-            for connection in &mut greedy {
-                let request =
-                    connection.request(&["content-type: application/json"], batch.as_bytes());
-                connection.send(&request);
-            }
-            let asked = "nearhead_requests_total{method=\"eth_getBlockByNumber\",outcome=\"ok\"}";
-            wait_until("they are answered", || {
-                world.server().metric(asked) > 4_000.0
-            });
-            check(
-                "up",
-                &get(world.server().admin.unwrap(), "/health").status,
-                &200,
-            );
-        },
-        |_| {},
-    );
-    let began = Instant::now();
-    let wanted = world.head();
-    world.recovers("all have gone", wanted, began);
-    world.kill();
-    drop(limit);
 }

@@ -8,7 +8,8 @@
 //! | `proxy_process` | the process of a proxy between nearhead and its node |
 //! | `process` | nearhead itself: stopped, killed, restarted again and again |
 //! | `killed` | nearhead is killed at any moment, through reorgs, with a disk that works and with one that fails |
-//! | `machine` | the clock, the names of hosts, room on the disk, file descriptors, memory |
+//! | `machine` | the clock, the names of hosts, room on the disk, file descriptors |
+//! | `memory` | memory: clients ask for more than there is, and the kernel kills nearhead |
 //! | `disk` | the disk: it gives errors, or does not answer |
 //!
 //! After each fault, nothing false was served, nearhead is ready again within the time that
@@ -17,6 +18,7 @@
 mod disk;
 mod killed;
 mod machine;
+mod memory;
 mod node;
 mod process;
 mod proxy_process;

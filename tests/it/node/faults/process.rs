@@ -5,7 +5,7 @@ use std::time::Instant;
 use nearhead_chain::campaign;
 
 use super::world::{PLAIN, World};
-use crate::harness::wait_until;
+use crate::harness::{check, wait_until};
 
 #[test]
 fn it_is_stopped_for_a_while() {
@@ -38,6 +38,8 @@ fn it_is_killed_again_and_again() {
         world.start(PLAIN);
         world.recovers("nearhead is killed", world.head(), began);
         assert!(world.server().metric(restored) > 0.0);
+        let is_unclean = world.server().metric("nearhead_unclean_shutdown");
+        check("it did not shut down", &is_unclean, &1.0);
         // A process that is killed sooner has what those before it have saved.
         if round % 2 == 0 {
             wait_until("saved", || world.server().metric(is_written) > 0.0);
