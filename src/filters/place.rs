@@ -2,9 +2,7 @@
 
 use alloy_primitives::Bytes;
 use nearhead_chain::window::{Cursor, Snapshot};
-use nearhead_fleet::{block_id::BlockId, min_block::MinBlock};
-
-use crate::rpc::Seen;
+use nearhead_fleet::block_id::BlockId;
 
 /// Where in the chain a filter continues.
 #[derive(Clone, Debug)]
@@ -76,11 +74,11 @@ impl Place {
             Mark::Stored(stored) => stored.is_recent,
         };
         let block = block_at(self.cursor);
-        if !MinBlock::Block(block).is_reached(&Seen(snapshot)) {
-            return true;
-        }
         // The head may have gone to a lower number, of which this process does not know yet.
-        is_recent && block.number >= snapshot.oldest() && !snapshot.has_seen(&block.hash)
+        let may_be_lower = is_recent && block.number >= snapshot.oldest();
+        let may_be_beyond = snapshot.head().number() <= block.number || may_be_lower;
+        // At a lower head that has replaced the block, a client gets the logs that were removed.
+        may_be_beyond && !snapshot.has_seen(&block.hash)
     }
 }
 

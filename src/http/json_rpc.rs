@@ -78,7 +78,7 @@ impl WorkerState {
             Ok(body) => body,
             Err(refusal) => {
                 self.count_refused(&refusal.error(), access);
-                return Err(refuse_body(refusal));
+                return Err(self.with_head(refuse_body(refusal)));
             }
         };
         if self.server.access.version() != version {
@@ -142,9 +142,19 @@ impl WorkerState {
             let error = RpcError::InvalidHttp("content type must be application/json");
             self.count_refused(&error, access);
             let response = refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
-            return Err(Denied::Refused(Box::new(response)));
+            return Err(Denied::Refused(Box::new(self.with_head(response))));
         }
         Ok(admitted.key)
+    }
+
+    /// A refusal of a request whose key is accepted: as any other answer, it names the head.
+    fn with_head(&self, mut response: HttpResponse) -> HttpResponse {
+        let snapshot = self.server.readiness.head.load();
+        let block = snapshot.and_then(|snapshot| self.block_header.of(snapshot.head()));
+        if let Some(block) = block {
+            response.headers_mut().insert(X_NEARHEAD_BLOCK, block);
+        }
+        response
     }
 
     /// The response that carries this answer.

@@ -54,5 +54,4 @@ pub use openrpc::document;
 pub use price::{MINIMUM_UNITS, NOTIFICATION_UNITS};
 pub use registry::{METHODS, Method, SEND_RAW_TRANSACTION, method_names};
 pub use request_session::{RequestSession, SubscriptionKind};
-pub(crate) use seen::Seen;
 pub use via::{NamedBlock, Via};

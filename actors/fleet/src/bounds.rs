@@ -23,7 +23,7 @@ pub const SNAPSHOT_BYTES_MAX: usize = 512 << 20;
 /// snapshot and as many changes.
 pub const SNAPSHOT_EVERY: u64 = 128;
 
-/// Changes between two snapshots, even if replicas want one: what wants it is not authenticated.
+/// Changes between two snapshots that replicas want: what wants one is not authenticated.
 pub const SNAPSHOT_GAP_MIN: u64 = 8;
 
 /// Entries that stay before the latest complete snapshot, for replicas that lag: on mainnet, six

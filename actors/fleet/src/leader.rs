@@ -17,10 +17,10 @@ use self::retention::Retention;
 use crate::{
     block_id::BlockId,
     bounds::SNAPSHOT_PARTS_MAX,
-    chain::HeldChain,
+    chain::{HeldChain, Path},
     entry::{Content, Entry, EntryTooLarge, SealedEntry, Settled},
     fleet_key::FleetKey,
-    policy::Policy,
+    policy::{Policy, Rule},
     position::Position,
 };
 
@@ -66,6 +66,7 @@ pub struct Append {
 #[derive(Debug)]
 pub struct Leader {
     key: FleetKey,
+    policy: Policy,
     position: Position,
     previous: B256,
     /// The chain as of what was appended; `None` before the first snapshot.
@@ -94,6 +95,7 @@ impl Leader {
     ) -> Self {
         Self {
             key,
+            policy,
             position: Position::new(epoch, 0),
             previous: B256::ZERO,
             published: None,
@@ -160,9 +162,9 @@ impl Leader {
         let path = self.published.as_ref().map(|chain| chain.path_to(own));
         let change = path.and_then(|path| Some((path.ancestor?, path)));
         let is_wanted = self.snapshot_is_wanted && self.retention.may_write_snapshot();
-        let Some((ancestor, path)) = change.filter(|_| {
+        let Some((ancestor, path)) = change.filter(|(_, path)| {
             // Also without a common block: what is held below does not matter any more.
-            !is_wanted && !self.retention.needs_snapshot()
+            !is_wanted && !self.retention.needs_snapshot() && !self.leads_back(path, &bytes)
         }) else {
             self.begin_snapshot(own, settled, bytes);
             return self.next_part();
@@ -170,7 +172,7 @@ impl Leader {
         if path.reverted.is_empty() && path.applied.is_empty() && settled == self.settled {
             return None;
         }
-        let blocks = self.retention.first_part(path.applied, &bytes);
+        let blocks = self.retention.first_part(&path.applied, &bytes);
         let mut published = own.clone();
         published.truncate_after(blocks.last().copied().unwrap_or(ancestor));
         self.settled = settled;
@@ -182,6 +184,18 @@ impl Leader {
         })
     }
 
+    /// Whether an entry has no room for a change, and its first part alone would lead replicas to a
+    /// lower head than they have. They apply a snapshot at once, when its last part is there.
+    fn leads_back(&self, path: &Path, bytes: impl Fn(BlockId) -> usize) -> bool {
+        if path.reverted.is_empty() || !self.policy.holds(Rule::Split) {
+            return false;
+        }
+        let part = self.retention.first_part(&path.applied, bytes);
+        let number = |id: &BlockId| id.number;
+        let head = self.published().as_ref().map(number);
+        part.len() < path.applied.len() && part.last().map(number) < head
+    }
+
     fn begin_snapshot(
         &mut self,
         own: &HeldChain,
@@ -190,7 +204,7 @@ impl Leader {
     ) {
         let mut left: Vec<BlockId> = own.ids().collect();
         while !left.is_empty() {
-            let part = self.retention.first_part(left.clone(), &bytes);
+            let part = self.retention.first_part(&left, &bytes);
             left.drain(..part.len());
             self.parts.push_back(part);
         }

@@ -4,7 +4,7 @@
 //! not got as far waits for a moment. So the client never goes back in time, whichever replica it
 //! meets.
 
-use std::collections::VecDeque;
+use std::{cmp::Ordering, collections::VecDeque};
 
 use alloy_primitives::B256;
 
@@ -57,14 +57,19 @@ impl MinBlock {
     /// Whether a replica has got as far.
     ///
     /// A hash counts as reached if its block was replaced meanwhile. A replica may never have seen
-    /// a block that was replaced; where the number is known, a head above it is enough.
+    /// a block that was replaced; where the number is known, a head above it is enough, and one
+    /// below it is not: the client would go back.
     pub fn is_reached(&self, seen: &impl SeenBlocks) -> bool {
         let head = seen.head().map(|id| id.number);
         match self {
             Self::Number(number) => head >= Some(*number),
             Self::Hash(hash) => seen.has_seen(hash),
-            // The number is compared first, because it costs less.
-            Self::Block(id) => head > Some(id.number) || seen.has_seen(&id.hash),
+            // The numbers are compared first, because that costs less.
+            Self::Block(id) => match head.cmp(&Some(id.number)) {
+                Ordering::Less => false,
+                Ordering::Equal => seen.has_seen(&id.hash),
+                Ordering::Greater => true,
+            },
         }
     }
 
@@ -221,6 +226,9 @@ mod tests {
             // It was replaced before this replica saw it.
             (MinBlock::Block(id(9, 150)), true),
             (MinBlock::Block(id(11, 11)), false),
+            // It was replaced by a head that is lower.
+            (MinBlock::Block(id(11, 109)), false),
+            (MinBlock::Block(id(10, 109)), true),
         ] {
             assert_eq!(min.is_reached(&seen), want, "{min:?}");
         }

@@ -23,6 +23,8 @@ pub(crate) enum Rule {
     /// The store accepts an entry only after the one before it.
     #[cfg(any(test, feature = "testing"))]
     Continuity,
+    /// A change is split only where no part of it leads back.
+    Split,
     /// A process acquires an epoch above each that it has seen.
     Floor,
 }

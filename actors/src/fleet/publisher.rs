@@ -76,8 +76,19 @@ impl Publisher {
         status: FleetStatus,
         now: Duration,
     ) -> Self {
+        let leader = Leader::new(key, epoch, LogLimits::default());
+        Self::of(leader, head, bytes, status, now)
+    }
+
+    pub(super) fn of(
+        leader: Leader,
+        head: Head,
+        bytes: EntryBytes,
+        status: FleetStatus,
+        now: Duration,
+    ) -> Self {
         Self {
-            leader: Leader::new(key, epoch, LogLimits::default()),
+            leader,
             head,
             bytes,
             status,

@@ -110,6 +110,14 @@ impl Connection {
         self.send(&request);
     }
 
+    /// The same for a client that has seen this block elsewhere.
+    #[track_caller]
+    pub(crate) fn begin_post_after(&mut self, min_block: &str, body: &[u8]) {
+        let header = format!("x-nearhead-min-block: {min_block}");
+        let request = self.request(&["content-type: application/json", &header], body);
+        self.send(&request);
+    }
+
     /// Calls a method with id 1 and returns the strictly parsed answer.
     #[track_caller]
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {

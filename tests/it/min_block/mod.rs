@@ -24,10 +24,7 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// Posts a body that names this block in the header.
 #[track_caller]
 fn post(connection: &mut Connection, min_block: &str, body: &Value) -> Response {
-    let header = format!("x-nearhead-min-block: {min_block}");
-    let headers = ["content-type: application/json", &header];
-    let request = connection.request(&headers, body.to_string().as_bytes());
-    connection.send(&request);
+    connection.begin_post_after(min_block, body.to_string().as_bytes());
     connection.receive()
 }
 
@@ -105,6 +102,17 @@ fn every_answer_names_the_head() {
         check(case, &response.status, &200);
         check(case, &seen(&response).1, &named);
     }
+    let text = format!(
+        "POST /v3/{KEY} HTTP/1.1\r\nhost: nearhead\r\ncontent-type: text/plain\r\n\
+         content-length: 2\r\n\r\n{{}}"
+    );
+    connection.send(text.as_bytes());
+    let refused = connection.receive();
+    check("content type", &refused.status, &415);
+    check("content type", &seen(&refused).1, &named);
+    let refused = connection.post(" ".repeat((5 << 20) + 1));
+    check("too large", &refused.status, &413);
+    check("too large", &seen(&refused).1, &named);
     let server = Server::start(&["--block-time", "0s", "--rate-limit", "1"]);
     let mut connection = server.connect();
     let response = loop {

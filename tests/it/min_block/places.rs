@@ -43,11 +43,9 @@ fn the_places_are_bounded_and_come_back() {
     }
     let begun = Instant::now();
     let in_flight = || server.metric("nearhead_http_requests_in_flight");
-    let header = format!("x-nearhead-min-block: {next}");
-    let headers = ["content-type: application/json", &header];
     let body = number_request().to_string();
     let mut last = server.connect();
-    last.send(&last.request(&headers, body.as_bytes()));
+    last.begin_post_after(&next.to_string(), body.as_bytes());
     wait_until("it waits", || in_flight() >= 1.0);
     let response = post(&mut connection, &next.to_string(), &number_request());
     check("status", &response.status, &503);
@@ -55,14 +53,14 @@ fn the_places_are_bounded_and_come_back() {
     check("full", &full(), &1.0);
     // Another tenant has places.
     let mut other = Connection::open(server.address, &format!("/v3/{OTHER_KEY}"));
-    other.send(&other.request(&headers, body.as_bytes()));
+    other.begin_post_after(&next.to_string(), body.as_bytes());
     wait_until("it waits too", || in_flight() >= 2.0);
     check("full", &full(), &1.0);
     // A client that goes away frees its place.
     drop(last);
     wait_until("it has left", || in_flight() < 2.0);
     let mut next_one = server.connect();
-    next_one.send(&next_one.request(&headers, body.as_bytes()));
+    next_one.begin_post_after(&next.to_string(), body.as_bytes());
     wait_until("it waits in their place", || in_flight() >= 2.0);
     check("full", &full(), &1.0);
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());

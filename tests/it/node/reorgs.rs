@@ -10,7 +10,7 @@ use super::{
     follow, hash, http, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Server, check, wait_until},
+    harness::{KEY, Server, check, request, wait_until},
     upstreams::{Anvil, anvil_with_traffic, quantity},
     websocket::client::Client,
 };
@@ -267,10 +267,24 @@ fn a_session_is_notified_of_a_lower_head() {
     let mut sessions = sessions_at(&servers, anvil.head());
     mine_and_wait(&mut anvil, &servers, &mut sessions);
     let oldest = anvil.head().0 - 126;
+    let seen = anvil.head();
     anvil.roll_back(20);
     anvil.mine_others(7);
     let (number, head) = anvil.head();
     wait_heads(&servers, (number, head));
+    // Who has seen the higher head does not go back. A hash alone says that it was replaced.
+    for server in &servers {
+        for (min_block, status) in [
+            (format!("{}, {}", seen.0, seen.1), 503),
+            (seen.1.to_string(), 200),
+            (format!("{number}, {head}"), 200),
+        ] {
+            let mut client = server.connect();
+            let body = request(1, "eth_blockNumber", &json!([])).to_string();
+            client.begin_post_after(&min_block, body.as_bytes());
+            check(&min_block, &client.receive().status, &status);
+        }
+    }
     for notified in &mut sessions {
         notified.read_from(oldest, head, logs_from(&anvil, oldest));
         while notified.reorg.is_none() {

@@ -91,7 +91,7 @@ impl Retention {
     /// The first of these blocks, as many as fill an entry; at least one.
     pub(super) fn first_part(
         &self,
-        mut blocks: Vec<BlockId>,
+        blocks: &[BlockId],
         bytes: impl Fn(BlockId) -> usize,
     ) -> Vec<BlockId> {
         let mut sum = 0_usize;
@@ -100,8 +100,8 @@ impl Retention {
             sum <= self.limits.part_bytes
         };
         let count = blocks.iter().copied().take_while(fits).count();
-        blocks.truncate(count.clamp(1, ENTRY_BLOCKS_MAX));
-        blocks
+        let count = count.clamp(1, ENTRY_BLOCKS_MAX);
+        blocks.iter().take(count).copied().collect()
     }
 
     /// Adds a part of a snapshot.

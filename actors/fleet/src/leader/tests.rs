@@ -113,6 +113,33 @@ fn an_epoch_begins_with_a_snapshot_and_goes_on_with_changes() {
     assert_eq!(append(&mut leader, &own, false).0, "part 0 of 1: 2");
 }
 
+/// Replicas apply a snapshot at once, and a change as soon as its first part is there.
+#[test]
+fn a_reorg_is_split_only_if_its_first_part_does_not_lead_back() {
+    let old = || chain((1..=6).map(|number| id(number, 0)));
+    for (stays, expected) in [
+        // Two blocks are as many as an entry has room for.
+        (5, "change: 1 reverted, 2 new"),
+        (4, "change: 2 reverted, 2 new"),
+        (3, "part 0 of 4: 2"),
+        (2, "part 0 of 4: 2"),
+    ] {
+        let mut leader = leader(LIMITS);
+        (0..3).for_each(|_| _ = append(&mut leader, &old(), false));
+        let new = (1..=8).map(|number| id(number, u8::from(number > stays)));
+        let (text, _) = append(&mut leader, &chain(new), false);
+        assert_eq!(text, expected, "{stays} stay");
+    }
+    // A lower head that is the whole change is followed.
+    let mut leader = leader(LIMITS);
+    (0..3).for_each(|_| _ = append(&mut leader, &old(), false));
+    let lower = chain((1..=5).map(|number| id(number, u8::from(number > 3))));
+    assert_eq!(
+        append(&mut leader, &lower, false).0,
+        "change: 3 reverted, 2 new"
+    );
+}
+
 /// Appends a change of one block for each of these numbers.
 fn extend(leader: &mut Leader, numbers: std::ops::RangeInclusive<u64>) -> Vec<(String, u64)> {
     let each = numbers.map(|number| {

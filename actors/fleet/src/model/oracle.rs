@@ -81,6 +81,15 @@ impl Oracle {
         }
     }
 
+    /// Checks a planned change `from` one head `to` another; later parts lead to the leader's
+    /// `own`.
+    pub(super) fn changed(&mut self, [from, to, own]: [Option<BlockId>; 3]) {
+        let number = |id: Option<BlockId>| id.map(|id| id.number);
+        if to != own && number(to) < number(from) {
+            self.fail(|| format!("a part of a change leads back from {from:?} to {to:?}"));
+        }
+    }
+
     /// A leader has made an entry.
     pub(super) fn made(&mut self, append: &Append, head: BlockId, entries: u64) {
         if append.begins_snapshot && append.entry.position.sequence > 0 {

@@ -238,7 +238,11 @@ impl Process {
             return Some(Request::Append(append.clone()));
         }
         let bytes = |_| super::world::BLOCK_BYTES;
+        let before = leader.published();
         let plan = leader.plan(&self.own, self.settled, bytes)?;
+        if matches!(plan, Plan::Change { .. }) {
+            oracle.changed([before, leader.published(), self.own.head()]);
+        }
         let settled = leader.settled();
         let entries = match &plan {
             Plan::Part { part, .. } => u64::from(part + 1),

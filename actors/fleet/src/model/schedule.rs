@@ -30,6 +30,12 @@ const CALM: Duration = Duration::from_millis(3_000);
 /// Time at the end in which the chain stands still, so that heads can be compared.
 const END: Duration = Duration::from_millis(800);
 
+/// Blocks that a reorg replaces at most, in most schedules: as many as an entry has room for.
+const DEEP: usize = 3;
+
+/// The same in others: more than an entry has room for.
+const DEEPEST: usize = 6;
+
 /// Which faults a schedule has.
 struct Faults {
     loses: bool,
@@ -76,6 +82,8 @@ pub(super) struct Schedule {
     sent: u64,
     attacker: Attacker,
     block_at: Duration,
+    /// Blocks that a reorg replaces at most.
+    deepest: usize,
     policy: Policy,
     pub(super) oracle: Oracle,
 }
@@ -105,6 +113,10 @@ impl Schedule {
             sent: 0,
             attacker: Attacker::new(leaked),
             block_at: Duration::ZERO,
+            deepest: match seed % 4 {
+                2 => DEEPEST,
+                _ => DEEP,
+            },
             policy,
             oracle: Oracle::new(key, policy),
             rng,
@@ -152,7 +164,7 @@ impl Schedule {
             return;
         }
         let reverted = match self.rng.below(6) {
-            0 => 1 + self.rng.below(3),
+            0 => 1 + self.rng.below(self.deepest),
             _ => 0,
         };
         if reverted > 0 {

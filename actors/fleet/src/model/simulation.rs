@@ -101,6 +101,7 @@ fn every_rule_is_needed() {
         (Rule::Margin, "reads next"),
         (Rule::Chain, "jumped|is at"),
         (Rule::Report, "has not caught up"),
+        (Rule::Split, "leads back"),
     ] {
         let sum = run_all(2_000, Some(rule), want);
         assert!(sum.broken.is_some(), "nothing needs {rule:?}");

@@ -1,4 +1,6 @@
-//! A new leader that is behind what another process has.
+//! A new leader that is behind what another process has, and a reorg that no entry has room for.
+
+use nearhead_fleet::leader::{Leader, LogLimits};
 
 use super::*;
 
@@ -50,4 +52,40 @@ async fn a_leader_that_is_behind_leads_nobody_back() {
     let update = waits.unwrap();
     assert!(update.apply(&mut ahead.window).await.is_ok());
     check_same(&leads, &ahead);
+}
+
+/// No replica goes back while a reorg is on its way, whose blocks are too large for one entry.
+#[actix::test]
+async fn a_reorg_in_several_entries_leads_nobody_back() {
+    let chain = Chain::of(16);
+    let mut leads = chain.start().await;
+    let limits = LogLimits {
+        // One block fills an entry.
+        part_bytes: 1,
+        ..LogLimits::default()
+    };
+    let mut leader = Publisher::of(
+        Leader::new(key(), 1, limits),
+        leads.head.clone(),
+        EntryBytes::default(),
+        FleetStatus::default(),
+        NOW,
+    );
+    let mut follows = Follows::new(&chain);
+    let (mut numbers, mut entries) = (Vec::new(), 0);
+    for (reverted, applied) in &chain.steps {
+        leads.advance(*reverted, applied).await;
+        let appended = append_all(&mut leader).await;
+        if *reverted > 0 {
+            entries += appended.len();
+        }
+        for entry in appended {
+            follows.read(&[entry]).await;
+            let held = follows.held.head.load();
+            numbers.extend(held.map(|held| held.head().number()));
+        }
+        check_same(&leads, &follows.held);
+    }
+    assert!(entries > 8, "reorgs took {entries} entries");
+    assert!(numbers.is_sorted(), "heads went back: {numbers:?}");
 }
