@@ -42,6 +42,8 @@ pub enum Unready {
     HeadStands(HeadAgreement),
     /// The fleet's leader writes entries of this version, which this program cannot read.
     FleetVersion(u8),
+    /// The fleet's entries have not been read to their end yet.
+    FleetNotRead,
     /// No block is readable.
     NoBlock,
     /// The window is being filled.
@@ -108,7 +110,11 @@ impl Readiness {
             reasons.push(Unready::FleetVersion(version));
         }
         // Replicas ask their nodes for no head.
-        let is_replica = fleet.is_some_and(|fleet| fleet.role == Role::Replica);
+        let replica = fleet.filter(|fleet| fleet.role == Role::Replica);
+        if replica.is_some_and(|replica| !replica.has_read) {
+            reasons.push(Unready::FleetNotRead);
+        }
+        let is_replica = replica.is_some();
         let upstreams = self.upstreams.as_ref().filter(|_| !is_replica);
         let agreement = upstreams.map(|standing| standing.agreement());
         if let Some(agreement) = agreement.filter(|agreement| !agreement.is_reached()) {

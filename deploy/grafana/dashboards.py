@@ -109,8 +109,8 @@ TENANTS = [
 FLEET = [
     ("Role", "short", [(f"nearhead_fleet_role{{{OF}}} == 1", "{{instance}}: {{role}}")]),
     ("Epoch", "none", [(f"nearhead_fleet_epoch{{{OF}}}", "{{instance}}")]),
-    ("Time behind the leader", "s", [(f"nearhead_fleet_lag_seconds{{{OF}}}", "{{instance}}")]),
-    ("Entries behind the leader", "short", [(f"nearhead_fleet_lag_entries{{{OF}}}", "{{instance}}")]),
+    ("Time behind the store", "s", [(f"nearhead_fleet_lag_seconds{{{OF}}}", "{{instance}}")]),
+    ("Entries behind the store", "short", [(f"nearhead_fleet_lag_entries{{{OF}}}", "{{instance}}")]),
     ("Head", "none", [(f"nearhead_head_number{{{OF}}}", "{{instance}}")]),
     ("Changes of the lease", "short", [(f"increase(nearhead_fleet_lease_changes_total{{{OF}}}[10m])", "{{instance}}: {{change}}")]),
     ("Entries that are applied", "short", [(f"rate(nearhead_fleet_entries_applied_total{{{OF}}}[$range])", "{{instance}}")]),

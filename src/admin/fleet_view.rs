@@ -34,7 +34,7 @@ pub(super) struct ProcessView {
     pub(super) epoch: u64,
     /// The newest block that it serves; there is none at first.
     pub(super) head: Option<ProcessHeadView>,
-    /// Entries that it has received and not applied.
+    /// Entries of the store that it has not applied.
     pub(super) lag_entries: u64,
     /// For how long it has lacked entries, in milliseconds.
     pub(super) lag_millis: u64,

@@ -74,6 +74,7 @@ pub(super) fn reason(unready: Unready) -> Cow<'static, str> {
             )
             .into();
         }
+        Unready::FleetNotRead => "the fleet's entries are not read to their end yet",
         Unready::NoBlock => "there is no block yet",
         Unready::WindowNotFilled => "the window is not filled yet",
         Unready::HeadStale => "the head is stale",

@@ -77,12 +77,12 @@ impl FleetMetrics {
             )?,
             lag_entries: exporter.gauges(
                 "nearhead_fleet_lag_entries",
-                "With --fleet, entries that were received and are not applied",
+                "With --fleet, entries of the store that this process has not applied, as far as it knows; 0 for a leader",
                 &[],
             )?,
             lag_seconds: exporter.float_gauges(
                 "nearhead_fleet_lag_seconds",
-                "With --fleet, seconds for which entries have been received and not applied, or the store has not answered; 0 for a leader",
+                "With --fleet, seconds for which this process has lacked entries that the store has, or the store has not answered; 0 for a leader",
                 &[],
             )?,
             lease_changes: exporter.counters(
@@ -167,7 +167,7 @@ impl FleetMetrics {
         let none: [&str; 0] = [];
         self.epoch.with_label_values(&none).set(gauge(facts.epoch));
         let lag_entries = self.lag_entries.with_label_values(&none);
-        lag_entries.set(gauge(facts.lag_entries));
+        lag_entries.set(gauge(facts.lag_entries()));
         let lag_seconds = self.lag_seconds.with_label_values(&none);
         lag_seconds.set(facts.lag().as_secs_f64());
         let lost = LOST_REASONS.map(lost_label).into_iter().zip(facts.lost);

@@ -21,6 +21,7 @@
 //! | `store_model` | what the scripts do, in Rust, for tests | `crate::leader::Leader`, `crate::replica::Replica` |
 //! | [`leader`] | what a leader appends and keeps | `crate::replica`, `crate::lease` |
 //! | [`replica`] | reads entries, and says what to apply | `crate::leader`, `crate::lease` |
+//! | [`lag`] | by how many entries a process is behind the store | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`presence`] | which processes a fleet has, as each one describes itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`quota`] | tokens that a replica borrows from the store and spends by itself | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
@@ -37,6 +38,7 @@ pub mod chain;
 pub mod entry;
 pub mod filter;
 pub mod fleet_key;
+pub mod lag;
 pub mod leader;
 pub mod lease;
 pub mod min_block;

@@ -43,7 +43,7 @@ pub struct Process {
     pub role: String,
     /// The newest epoch that it has met.
     pub epoch: u64,
-    /// Entries that it has received and not applied.
+    /// Entries of the store that it has not applied.
     pub lag_entries: u64,
     /// Milliseconds for which it has lacked entries.
     pub lag_millis: u64,

@@ -143,8 +143,8 @@ pub enum Appended {
 /// What [`REPORT`] answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
-    /// The store has what was seen; its newest epoch.
-    Known(u64),
+    /// The store has what was seen; its newest epoch, and the number of the newest entry in it.
+    Known(u64, Option<u64>),
     /// It had lost it, and its epoch is over; its newest epoch.
     Raised(u64),
 }
@@ -231,15 +231,16 @@ impl Appended {
 }
 
 impl Reported {
-    /// Reads the two elements of the answer.
+    /// Reads the three elements of the answer.
     ///
     /// # Errors
     /// It is none of the script's answers.
-    pub fn parse(word: &str, number: i64) -> Result<Self, UnknownAnswer> {
-        let value = unsigned(word, number)?;
+    pub fn parse(word: &str, [number, sequence]: [i64; 2]) -> Result<Self, UnknownAnswer> {
+        let epoch = unsigned(word, number)?;
         match word {
-            "known" => Ok(Self::Known(value)),
-            "raised" => Ok(Self::Raised(value)),
+            // `None` also for a negative number that a foreign writer stored.
+            "known" => Ok(Self::Known(epoch, u64::try_from(sequence).ok())),
+            "raised" => Ok(Self::Raised(epoch)),
             _ => Err(unknown(word, number)),
         }
     }
@@ -351,7 +352,7 @@ mod tests {
             assert!(Appended::parse(word, 1).is_ok(), "{word}");
         }
         for word in words(REPORT) {
-            assert!(Reported::parse(word, 1).is_ok(), "{word}");
+            assert!(Reported::parse(word, [1, -1]).is_ok(), "{word}");
         }
         for word in words(MAKE_FILTER) {
             assert!(FilterMade::parse(word, 0).is_ok(), "{word}");
@@ -379,6 +380,14 @@ mod tests {
         assert!(Acquired::parse("released", 1).is_err());
         assert!(Renewed::parse("renewed", -1).is_err());
         assert_eq!(Appended::parse("gap", -1), Ok(Appended::Gap));
-        assert!(Reported::parse("gap", 1).is_err());
+        assert!(Reported::parse("gap", [1, 1]).is_err());
+        assert_eq!(
+            Reported::parse("known", [3, 7]),
+            Ok(Reported::Known(3, Some(7)))
+        );
+        assert_eq!(
+            Reported::parse("known", [3, -1]),
+            Ok(Reported::Known(3, None))
+        );
     }
 }

@@ -269,7 +269,7 @@ impl Store {
             });
             fence.is_wanted = true;
         }
-        Reported::Known(newest)
+        Reported::Known(newest, last)
     }
 
     /// `XREAD`.

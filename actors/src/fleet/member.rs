@@ -5,6 +5,7 @@
 //! are applied only while no node is followed, but for the moment in which a refill by own nodes
 //! ends.
 
+mod calls;
 mod reading;
 
 use std::{
@@ -12,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alloy_primitives::Bytes;
 use nearhead_chain::{block::Block, remote, window::WINDOW_BLOCKS};
 use nearhead_fleet::{
     block_id::BlockId,
@@ -21,15 +21,12 @@ use nearhead_fleet::{
     lease::{Lease, LeaseCall, LeaseEvent},
     position::Position,
     replica::Replica,
-    scripts::{Acquired, Appended, Renewed, Reported},
+    scripts::Appended,
 };
 use parking_lot::Mutex;
-use tokio::{
-    sync::oneshot,
-    task::{self, JoinSet},
-    time,
-};
+use tokio::{sync::oneshot, task, time};
 
+use self::calls::{Answer, CallKind, Calls};
 use super::{
     entry_bytes::EntryBytes,
     entry_verifier::EntryVerifier,
@@ -37,6 +34,7 @@ use super::{
     json_maker::JsonMaker,
     node_follower::{HeadCheck, NodeFollower},
     publisher::Publisher,
+    reporter::Reporter,
     status::{FleetStatus, LOST_REASONS, Role},
     store::{FleetStore, StoreError},
     window_update::{WindowUpdate, chain_of},
@@ -69,16 +67,6 @@ struct Reader {
     verifier: EntryVerifier,
 }
 
-/// What a call that ran beside the task came to.
-enum Answer {
-    Acquired(Duration, Result<Acquired, StoreError>),
-    Renewed(Duration, Result<Renewed, StoreError>),
-    Appended(Position, Result<Appended, StoreError>),
-    Entries(Result<Vec<(Position, Bytes)>, StoreError>),
-    Reported(Result<Reported, StoreError>),
-    Checked(Result<HeadCheck, String>),
-}
-
 /// What a process of a fleet works with.
 pub(super) struct Parts {
     pub(super) store: FleetStore,
@@ -107,18 +95,15 @@ pub(super) struct Member {
     reader: Arc<Mutex<Reader>>,
     lease: Lease,
     publisher: Option<Publisher>,
-    calls: JoinSet<Answer>,
+    calls: Calls,
+    reporter: Reporter,
     log: EventLog,
     started: Instant,
-    is_appending: bool,
     append_at: Duration,
-    is_reading: bool,
-    is_reporting: bool,
     /// It has read the stream to its end.
     has_read: bool,
     read_at: Duration,
     pause: Duration,
-    report_at: Duration,
     refill_since: Option<Duration>,
     /// An update that leads back, and until when it waits for one that does not.
     leads_back: Option<(WindowUpdate, Duration)>,
@@ -140,6 +125,7 @@ impl Member {
             bytes,
             json,
         } = parts;
+        let reporter = Reporter::start(store.clone(), status.clone());
         let reader = Reader {
             replica: Replica::new(key.clone(), WINDOW_BLOCKS),
             verifier: EntryVerifier::new(verifier, link.head.clone(), bytes.clone()),
@@ -157,17 +143,14 @@ impl Member {
             reader: Arc::new(Mutex::new(reader)),
             lease: Lease::default(),
             publisher: None,
-            calls: JoinSet::new(),
+            calls: Calls::default(),
+            reporter,
             log: EventLog::default(),
             started: Instant::now(),
-            is_appending: false,
             append_at: Duration::ZERO,
-            is_reading: false,
-            is_reporting: false,
             has_read: false,
             read_at: Duration::ZERO,
             pause: PAUSE_MIN,
-            report_at: Duration::ZERO,
             refill_since: None,
             leads_back: None,
             unfit: None,
@@ -185,12 +168,10 @@ impl Member {
             tokio::select! {
                 biased;
                 _ = &mut stop => break,
-                Some(answer) = self.calls.join_next() => {
-                    // A call only panics by a defect, and then it is made again.
-                    if let Ok(answer) = answer {
-                        self.receive(answer).await?;
-                    }
-                }
+                Some(ended) = self.calls.next() => match ended {
+                    Ok(answer) => self.receive(answer).await?,
+                    Err(kind) => self.panicked(kind).await?,
+                },
                 () = self.nodes.readable() => {}
                 () = time::sleep(LOOK_EVERY) => {}
             }
@@ -226,7 +207,10 @@ impl Member {
         }
         self.call_lease(now, is_fresh && self.has_read);
         match self.publisher {
-            Some(_) => self.append().await?,
+            Some(_) => {
+                self.reporter.set(None);
+                self.append().await?;
+            }
             None => self.read_on(now).await?,
         }
         self.publish_facts();
@@ -239,11 +223,11 @@ impl Member {
             None => {}
             Some(LeaseCall::Acquire { seen }) => {
                 let acquire = async move { Answer::Acquired(now, store.acquire(seen).await) };
-                self.calls.spawn(acquire);
+                self.calls.begin(CallKind::Lease, acquire);
             }
             Some(LeaseCall::Renew { epoch }) => {
                 let renew = async move { Answer::Renewed(now, store.renew(epoch).await) };
-                self.calls.spawn(renew);
+                self.calls.begin(CallKind::Lease, renew);
             }
         }
     }
@@ -251,7 +235,7 @@ impl Member {
     /// Sends the next entry, or the one in progress again.
     async fn append(&mut self) -> Result<(), SourceError> {
         let now = self.now();
-        if self.is_appending || now < self.append_at {
+        if self.calls.is_running(CallKind::Append) || now < self.append_at {
             return Ok(());
         }
         let Some(publisher) = &mut self.publisher else {
@@ -267,13 +251,12 @@ impl Member {
         match next {
             Ok(None) => Ok(()),
             Ok(Some(append)) => {
-                self.is_appending = true;
                 let (store, position) = (self.store.clone(), append.entry.position);
                 let append = async move {
                     let answer = store.append(&append).await;
                     Answer::Appended(position, answer)
                 };
-                self.calls.spawn(append);
+                self.calls.begin(CallKind::Append, append);
                 Ok(())
             }
             Err(error) => match error.unfit() {
@@ -318,7 +301,9 @@ impl Member {
                 let status = self.status.clone();
                 let publisher = Publisher::new(key, epoch, head, bytes, status, now);
                 self.publisher = Some(publisher.above(self.unfit));
-                (self.is_appending, self.append_at) = (false, now);
+                // What was appended in an epoch that is over does not count.
+                self.calls.forget(CallKind::Append);
+                self.append_at = now;
                 self.refill_since = None;
                 self.leads_back = None;
                 self.nodes.begin(now);
@@ -365,7 +350,6 @@ impl Member {
             }
             Answer::Appended(position, answer) => self.appended(position, answer, now),
             Answer::Entries(entries) => {
-                self.is_reading = false;
                 match entries {
                     Ok(_) if self.publisher.is_some() => {}
                     Ok(entries) => self.read(entries).await?,
@@ -379,23 +363,28 @@ impl Member {
                 }
                 None
             }
-            Answer::Reported(answer) => {
-                self.is_reporting = false;
-                match answer {
-                    Ok(Reported::Known(_)) => {}
-                    Ok(Reported::Raised(epoch)) => {
-                        tracing::warn!(epoch, "the store has lost entries: a new epoch begins");
-                    }
-                    Err(error) => self.failed(&error, now),
-                }
-                None
-            }
             Answer::Checked(answer) => {
                 self.checked(answer, now);
                 None
             }
         };
         self.note(event).await
+    }
+
+    /// A call has panicked, which is a defect: it counts as one that has failed, and is made again.
+    async fn panicked(&mut self, kind: CallKind) -> Result<(), SourceError> {
+        tracing::error!(?kind, "a call of the fleet panicked");
+        let now = self.now();
+        match kind {
+            CallKind::Lease => {
+                let event = self.lease.failed(now);
+                return self.note(event).await;
+            }
+            CallKind::Append => self.append_at = now + APPEND_AGAIN,
+            CallKind::Read => self.slow_down(now),
+            CallKind::Check => {}
+        }
+        Ok(())
     }
 
     fn appended(
@@ -408,7 +397,6 @@ impl Member {
             .publisher
             .as_mut()
             .filter(|publisher| publisher.epoch() == position.epoch)?;
-        self.is_appending = false;
         let newest = match answer {
             Ok(Appended::Appended(is_wanted)) => {
                 publisher.appended(position, is_wanted);
@@ -450,13 +438,13 @@ impl Member {
     }
 
     fn publish_facts(&self) {
-        let (counters, epoch, unknown_version, records) = {
+        let (counters, epoch, applied, unknown_version, records) = {
             let replica = &self.reader.lock().replica;
-            let version = replica.unknown_version();
             (
                 *replica.counters(),
                 replica.epoch(),
-                version,
+                replica.seen(),
+                replica.unknown_version(),
                 replica.records(),
             )
         };
@@ -469,10 +457,11 @@ impl Member {
             facts.role = role;
             facts.epoch = facts.epoch.max(epoch);
             facts.counters = counters;
+            facts.applied = applied;
             facts.unknown_version = unknown_version;
             facts.records_stated = facts.records_stated.max(records);
             if role == Role::Leader {
-                facts.lag_entries = 0;
+                facts.received = 0;
                 facts.lags_since = None;
             }
         });

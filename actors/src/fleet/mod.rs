@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`FleetSource`] | puts the parts together |
 //! | `member` | one process: what it asks, and what it does with the answers |
+//! | `reporter` | reports what it has seen, and notes how far the store is |
 //! | `node_follower` | its nodes, which are followed while it leads |
 //! | `publisher` | what a leader appends |
 //! | `entry_bytes` | blocks as entries have them |
@@ -32,6 +33,7 @@ mod node_follower;
 mod presence;
 mod publisher;
 pub mod quotas;
+mod reporter;
 mod source;
 mod state_share;
 mod status;

@@ -63,7 +63,7 @@ impl PresenceWriter {
         Process {
             role: facts.role.label().to_owned(),
             epoch: facts.epoch,
-            lag_entries: facts.lag_entries,
+            lag_entries: facts.lag_entries(),
             lag_millis: u64::try_from(facts.lag().as_millis()).unwrap_or(u64::MAX),
             head,
             ..self.own.clone()

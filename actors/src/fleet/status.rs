@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nearhead_fleet::{lease::LostReason, presence::Process, replica::Counters};
+use nearhead_fleet::{
+    lag::entries_behind, lease::LostReason, position::Position, presence::Process,
+    replica::Counters,
+};
 use parking_lot::Mutex;
 
 use super::{node_follower::HeadCheck, state_share::StateShareCounts, store::PipeCounts};
@@ -69,8 +72,15 @@ pub struct FleetFacts {
     pub lost: [u64; LOST_REASONS.len()],
     /// What came of the entries that it read.
     pub counters: Counters,
+    /// Whether it has read the stream to its end once: until then, its head is that of a snapshot,
+    /// or of an entry that others have passed.
+    pub has_read: bool,
+    /// The newest entry that it has applied or appended.
+    pub(super) applied: Position,
+    /// The newest entry that the store has, as it said last.
+    pub(super) newest: Option<Position>,
     /// Entries that it has received and not applied.
-    pub lag_entries: u64,
+    pub(super) received: u64,
     /// Calls to the store that failed.
     pub store_failures: u64,
     /// What nodes that are not followed said of the head, by [`HeadCheck::ALL`].
@@ -86,6 +96,25 @@ pub struct FleetFacts {
 }
 
 impl FleetFacts {
+    /// Entries of the store that it has not applied: those that it has received, or those up to the
+    /// newest one that the store has named. None are missing to a leader.
+    #[must_use]
+    pub fn lag_entries(&self) -> u64 {
+        if self.role == Role::Leader {
+            return 0;
+        }
+        let newest = self.newest.unwrap_or_default();
+        self.received.max(entries_behind(newest, self.applied))
+    }
+
+    /// Notes that the store has given all that it gives: it may have more.
+    pub(super) fn read_to_end(&mut self, now: Instant) {
+        self.lags_since = match self.lag_entries() {
+            0 => None,
+            _ => Some(self.lags_since.unwrap_or(now)),
+        };
+    }
+
     /// For how long it has lacked entries, or has not heard from the store.
     #[must_use]
     pub fn lag(&self) -> Duration {
@@ -162,5 +191,41 @@ impl FleetStatus {
             read_at: Some(Instant::now()),
             refused,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        freshness::{Freshness, HeadAgeMax},
+        head::Head,
+        readiness::{Readiness, Unready},
+        shutdown_state::ShutdownState,
+    };
+
+    /// A process that joins has a snapshot first, which may be a hundred blocks old.
+    #[test]
+    fn a_replica_is_ready_once_it_has_read_all_entries() {
+        let status = FleetStatus::default();
+        let readiness = Readiness {
+            head: Head::default(),
+            freshness: Freshness {
+                age_max: HeadAgeMax::Off,
+                counts_timestamp: false,
+            },
+            upstreams: None,
+            fleet: Some(status.clone()),
+            has_header_rules: true,
+            shutdown: Arc::<ShutdownState>::default(),
+        };
+        let is_missing = || readiness.report().reasons.contains(&Unready::FleetNotRead);
+        assert!(is_missing());
+        for role in [Role::Leader, Role::OwnNodes] {
+            status.change(|facts| facts.role = role);
+            assert!(!is_missing(), "{role:?}");
+        }
+        status.change(|facts| (facts.role, facts.has_read) = (Role::Replica, true));
+        assert!(!is_missing());
     }
 }

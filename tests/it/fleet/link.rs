@@ -3,9 +3,15 @@
 use std::{
     io::{Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
+
+/// The command that reads entries, as connections have it.
+const READ: &[u8] = b"\r\nXREAD\r\n";
 
 /// Passes bytes on to a server, until the test process ends. While it is cut, connections stay
 /// open, and what is sent arrives when it is healed: as in a network that loses packets, which are
@@ -15,20 +21,32 @@ pub(super) struct Link {
     state: Arc<State>,
 }
 
-#[derive(Default)]
 struct State {
-    is_cut: Mutex<bool>,
+    flow: Mutex<Flow>,
     healed: Condvar,
 }
 
+struct Flow {
+    server: SocketAddr,
+    is_cut: bool,
+    /// Connections that read entries are cut.
+    are_reads_cut: bool,
+}
+
 impl State {
-    fn wait(&self) {
-        let is_cut = self.is_cut.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.healed.wait_while(is_cut, |is_cut| *is_cut));
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, is_cut: bool) {
-        *self.is_cut.lock().unwrap_or_else(PoisonError::into_inner) = is_cut;
+    fn wait(&self, is_reader: &AtomicBool) {
+        drop(self.healed.wait_while(self.lock(), |flow| {
+            flow.is_cut || flow.are_reads_cut && is_reader.load(Ordering::Relaxed)
+        }));
+    }
+
+    fn set(&self, is_cut: bool, are_reads_cut: bool) {
+        let mut flow = self.lock();
+        (flow.is_cut, flow.are_reads_cut) = (is_cut, are_reads_cut);
         self.healed.notify_all();
     }
 }
@@ -37,11 +55,20 @@ impl Link {
     pub(super) fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::<State>::default();
+        let flow = Flow {
+            server,
+            is_cut: false,
+            are_reads_cut: false,
+        };
+        let state = Arc::new(State {
+            flow: Mutex::new(flow),
+            healed: Condvar::new(),
+        });
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 // The server may be away: the client's connection ends.
+                let server = shared.lock().server;
                 if let Ok(server) = TcpStream::connect(server) {
                     relay(&shared, client, server);
                 }
@@ -51,11 +78,16 @@ impl Link {
     }
 
     pub(super) fn cut(&self) {
-        self.state.set(true);
+        self.state.set(true, false);
+    }
+
+    /// Cuts what reads entries, and nothing else.
+    pub(super) fn cut_reads(&self) {
+        self.state.set(false, true);
     }
 
     pub(super) fn heal(&self) {
-        self.state.set(false);
+        self.state.set(false, false);
     }
 }
 
@@ -72,17 +104,21 @@ fn relay(state: &Arc<State>, client: TcpStream, server: TcpStream) {
     let Ok(from_server) = server.try_clone() else {
         return;
     };
+    let is_reader = Arc::new(AtomicBool::new(false));
     for (from, to) in [(from_client, server), (from_server, to_client)] {
-        let state = Arc::clone(state);
-        thread::spawn(move || pass_on(&state, from, to));
+        let (state, is_reader) = (Arc::clone(state), Arc::clone(&is_reader));
+        thread::spawn(move || pass_on(&state, &is_reader, from, to));
     }
 }
 
-fn pass_on(state: &State, mut from: TcpStream, mut to: TcpStream) {
+fn pass_on(state: &State, is_reader: &AtomicBool, mut from: TcpStream, mut to: TcpStream) {
     let mut bytes = vec![0; 64 << 10];
     loop {
         let count = from.read(&mut bytes).unwrap_or(0);
-        state.wait();
+        if bytes[..count].windows(READ.len()).any(|word| word == READ) {
+            is_reader.store(true, Ordering::Relaxed);
+        }
+        state.wait(is_reader);
         if count == 0 || to.write_all(&bytes[..count]).is_err() {
             break;
         }

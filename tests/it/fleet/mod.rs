@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `doctor` | `nearhead doctor`, and the check at the start, of stores of all kinds |
 //! | `following` | replicas answer as geth does, after each change of the head |
+//! | `lag` | by how many entries a process is behind |
 //! | `leading` | leaders that are killed, paused or ended |
 //! | `shared_state` | state that one process asks of a node is there for all |
 //! | `sharing` | items, turns and wants in a real store, and state that no node has |
@@ -34,6 +35,7 @@ mod doctor;
 mod filter_scripts;
 mod filters;
 mod following;
+mod lag;
 mod leading;
 mod libraries;
 mod link;

@@ -55,6 +55,8 @@ pub(super) struct Process {
     fresh_at: Duration,
     /// It has read the stream to its end.
     has_read: bool,
+    /// The newest entry of the store, as it said last.
+    pub(super) newest: Option<Position>,
     pub(super) own: HeldChain,
     settled: crate::entry::Settled,
     lease_asked: Option<Duration>,
@@ -84,6 +86,7 @@ impl Process {
             is_cut_from_nodes: false,
             fresh_at: Duration::ZERO,
             has_read: false,
+            newest: None,
             own: HeldChain::new(WINDOW),
             settled: crate::entry::Settled::default(),
             lease_asked: None,

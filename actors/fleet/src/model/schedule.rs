@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     fleet_key::FleetKey,
+    lag::newest_of,
     lease::LeaseCall,
     policy::Policy,
     scripts::Reported,
@@ -333,10 +334,15 @@ impl Schedule {
                     .trimmed(entry.position, &trimmed, &self.processes);
                 Some(Answer::Appended(entry.position, answer))
             }
-            // Nothing follows from the answer: who leads finds out by itself.
+            // The answer only feeds the lag, so the model delivers it at once.
             Request::Report(report) => {
-                if let Reported::Raised(_) = store.report(report) {
+                let reported = store.report(report);
+                if let Reported::Raised(_) = reported {
                     self.oracle.kinds.note(Kind::EpochRaised);
+                }
+                let process = &mut self.processes[owner.process];
+                if process.owner == owner {
+                    process.newest = newest_of(reported);
                 }
                 None
             }
@@ -383,6 +389,12 @@ impl Schedule {
             if process.leader.is_none() && applied != last {
                 return Err(format!(
                     "process {name} has not caught up: {applied:?} of {last:?}"
+                ));
+            }
+            if process.leader.is_none() && process.newest != last {
+                let newest = process.newest;
+                return Err(format!(
+                    "process {name} takes {newest:?} for the newest entry, which is {last:?}"
                 ));
             }
         }

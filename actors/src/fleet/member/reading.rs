@@ -10,7 +10,10 @@ use alloy_primitives::Bytes;
 use nearhead_fleet::{bounds::READ_ENTRIES_MAX, position::Position, replica::RefillReason};
 use tokio::{task, time};
 
-use super::{Answer, LOOK_EVERY, Member, PAUSE_MIN, Reader};
+use super::{
+    LOOK_EVERY, Member, PAUSE_MIN, Reader,
+    calls::{Answer, CallKind},
+};
 use crate::{
     fleet::window_update::{WindowUpdate, chain_of},
     source::SourceError,
@@ -19,9 +22,6 @@ use crate::{
 
 /// How long a read waits for an entry.
 const READ_WAIT: Duration = Duration::from_secs(1);
-
-/// Time between two reports to the store.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest pause before a refill reads on, and after a call to the store that failed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -47,8 +47,8 @@ impl Member {
             let replica = &self.reader.lock().replica;
             (replica.cursor(), replica.refill(), replica.report())
         };
-        if !self.is_reading && now >= self.read_at {
-            self.is_reading = true;
+        self.reporter.set(self.has_read.then_some(report));
+        if !self.calls.is_running(CallKind::Read) && now >= self.read_at {
             let (count, wait) = match refill.is_none() && self.has_read {
                 true => (READ_ENTRIES_MAX, READ_WAIT),
                 // All replicas read the snapshot of a new leader, and of several parts at once
@@ -57,19 +57,12 @@ impl Member {
             };
             let store = self.store.clone();
             let read = async move { Answer::Entries(store.read(cursor, count, wait).await) };
-            self.calls.spawn(read);
-        }
-        if !self.is_reporting && self.has_read && now >= self.report_at {
-            self.is_reporting = true;
-            self.report_at = now + REPORT_EVERY;
-            let store = self.store.clone();
-            let report = async move { Answer::Reported(store.report(report).await) };
-            self.calls.spawn(report);
+            self.calls.begin(CallKind::Read, read);
         }
         let head = self.reader.lock().replica.chain().head();
         if let Some(question) = self.nodes.question(head, now) {
-            self.calls
-                .spawn(async move { Answer::Checked(question.await) });
+            let check = async move { Answer::Checked(question.await) };
+            self.calls.begin(CallKind::Check, check);
         }
         self.refill_from_nodes(refill, now);
         if let Some((update, _)) = self.leads_back.take_if(|(_, until)| now >= *until) {
@@ -119,12 +112,17 @@ impl Member {
             if refill.is_some() {
                 self.slow_down(self.now());
             }
-            self.status.change(|facts| facts.lags_since = None);
+            self.status.change(|facts| {
+                facts.has_read |= refill.is_none();
+                facts.read_to_end(Instant::now());
+            });
             return Ok(());
         }
         let mut left = entries.len() as u64;
+        let is_refilling = self.reader.lock().replica.refill().is_some();
+        let is_end = self.has_read && !is_refilling && entries.len() < READ_ENTRIES_MAX;
         self.status.change(|facts| {
-            facts.lag_entries = left;
+            facts.received = left;
             facts.lags_since.get_or_insert_with(Instant::now);
         });
         for (id, bytes) in entries {
@@ -133,9 +131,15 @@ impl Member {
             }
             self.read_one(id, bytes).await?;
             left -= 1;
-            self.status.change(|facts| facts.lag_entries = left);
+            let applied = self.reader.lock().replica.seen();
+            self.status
+                .change(|facts| (facts.received, facts.applied) = (left, applied));
         }
-        self.status.change(|facts| facts.lags_since = None);
+        // As long as there may be more, it lags.
+        if is_end {
+            self.status
+                .change(|facts| facts.read_to_end(Instant::now()));
+        }
         Ok(())
     }
 

@@ -76,7 +76,7 @@ pub use self::{
 use self::{
     connect::Connector,
     line::Line,
-    script::{KnownScript, ScriptCall, ask, run},
+    script::{KnownScript, ScriptCall, ask, parsed_by, run},
 };
 
 /// Bytes of a reply with entries besides the entries themselves.
@@ -280,7 +280,7 @@ impl FleetStore {
         entry.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
     }
 
-    /// Reports what this process has seen.
+    /// Reports what this process has seen; the answer has the newest entry of the store.
     ///
     /// # Errors
     /// The store did not answer as it should.
@@ -291,7 +291,8 @@ impl FleetStore {
             .flag(report.is_forked)
             .flag(report.wants_snapshot)
             .number(EPOCH_MAX);
-        self.control(&call, Reported::parse).await
+        let (server, answer) = ask(&self.0.control, &call, REPLY_BYTES_MAX, CALL_TIME_MAX).await?;
+        parsed_by(server, answer, reply::word_and_numbers, Reported::parse)
     }
 
     /// Whether the store suits a fleet: what it is, and what is wrong with it.

@@ -99,6 +99,14 @@ pub(super) fn word_and_number(value: Value) -> Result<(String, i64), Box<str>> {
     Ok((text(word)?, number))
 }
 
+/// The answer of a script: a word and two numbers.
+pub(super) fn word_and_numbers(value: Value) -> Result<(String, [i64; 2]), Box<str>> {
+    match <[Value; 3]>::try_from(list(value)?) {
+        Ok([word, Value::Int(one), Value::Int(other)]) => Ok((text(word)?, [one, other])),
+        _ => Err("a list instead of a word and two numbers".into()),
+    }
+}
+
 fn position(value: Value) -> Result<Position, Box<str>> {
     let id = text(value)?;
     Position::parse(&id).ok_or_else(|| format!("{:?} instead of an id", printable(&id)).into())

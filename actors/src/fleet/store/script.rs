@@ -101,10 +101,19 @@ pub(super) fn parsed<T>(
     answer: Value,
     parse: impl FnOnce(&str, i64) -> Result<T, UnknownAnswer>,
 ) -> Result<T, StoreError> {
-    let answer = reply::word_and_number(answer);
-    let parsed = answer.and_then(|(word, number)| {
+    parsed_by(server, answer, reply::word_and_number, parse)
+}
+
+/// Reads an answer that is a word and what `read` finds after it.
+pub(super) fn parsed_by<N, T>(
+    server: Arc<str>,
+    answer: Value,
+    read: impl FnOnce(Value) -> Result<(String, N), Box<str>>,
+    parse: impl FnOnce(&str, N) -> Result<T, UnknownAnswer>,
+) -> Result<T, StoreError> {
+    let parsed = read(answer).and_then(|(word, numbers)| {
         let word = printable(&word);
-        parse(&word, number).map_err(|error| error.to_string().into())
+        parse(&word, numbers).map_err(|error| error.to_string().into())
     });
     parsed.map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))
 }
