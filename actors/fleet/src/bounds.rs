@@ -148,6 +148,17 @@ pub const TURN_BYTES_MAX: usize = 128;
 /// Time for which a report that state is unavailable counts: five looks of a process that waits.
 pub const UNAVAILABLE_LIFETIME: Duration = Duration::from_millis(250);
 
+/// Bytes of what a leader says of blocks below its window: a genesis has some 600, and has no
+/// transactions.
+pub const BELOW_BYTES_MAX: usize = 64 << 10;
+
+/// Time after which a leader writes it again, though nothing has changed: the store may have lost
+/// it, or another one may have overwritten it.
+pub const BELOW_EVERY: Duration = Duration::from_secs(60);
+
+/// Longest pause between two looks for it by a process that lacks some of it.
+pub const BELOW_PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// Bytes of a fleet's key. A shorter one could be guessed by who has an entry.
 pub const KEY_BYTES_MIN: usize = 32;
 

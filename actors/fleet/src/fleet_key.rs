@@ -24,6 +24,7 @@ pub(crate) enum Purpose {
     Want,
     Unavailable,
     Filter,
+    Below,
     /// No MAC: what stands for a record in the sum of a manifest.
     Element,
     /// No MAC: what hides the sum of a manifest.
@@ -42,6 +43,7 @@ pub struct FleetKey {
     wants: hmac::Key,
     unavailable: hmac::Key,
     filters: hmac::Key,
+    below: hmac::Key,
     elements: hmac::Key,
     masks: hmac::Key,
 }
@@ -75,6 +77,7 @@ impl FleetKey {
             wants: derive("wants"),
             unavailable: derive("unavailable"),
             filters: derive("filters"),
+            below: derive("below"),
             elements: derive("elements"),
             masks: derive("masks"),
         })
@@ -88,6 +91,7 @@ impl FleetKey {
             Purpose::Want => &self.wants,
             Purpose::Unavailable => &self.unavailable,
             Purpose::Filter => &self.filters,
+            Purpose::Below => &self.below,
             Purpose::Element => &self.elements,
             Purpose::Mask => &self.masks,
         }

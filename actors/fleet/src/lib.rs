@@ -27,11 +27,13 @@
 //! | [`min_block`] | waiting for the block that a client has seen elsewhere | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`usage`] | what keys used, as each process writes it and all of them read it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`filter`] | a client's filter, as all processes of a fleet know it | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`below`] | what a leader says of blocks below its window | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | `rlp` | a list in RLP, for all of these | `crate::` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
 //! | `policy` | the rules, which a test can take out | `crate::` |
 
+pub mod below;
 pub mod block_id;
 pub mod bounds;
 pub mod chain;

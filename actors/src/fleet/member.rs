@@ -5,6 +5,7 @@
 //! are applied only while no node is followed, but for the moment in which a refill by own nodes
 //! ends.
 
+mod below;
 mod calls;
 mod reading;
 
@@ -13,10 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use alloy_primitives::B256;
 use nearhead_chain::{block::Block, remote, window::WINDOW_BLOCKS};
 use nearhead_fleet::{
     block_id::BlockId,
     bounds::LEASE,
+    entry::Settled,
     fleet_key::FleetKey,
     lease::{Lease, LeaseCall, LeaseEvent},
     position::Position,
@@ -28,6 +31,7 @@ use tokio::{sync::oneshot, task, time};
 
 use self::calls::{Answer, CallKind, Calls};
 use super::{
+    below_window::BelowSchedule,
     entry_bytes::EntryBytes,
     entry_verifier::EntryVerifier,
     event_log::EventLog,
@@ -79,6 +83,8 @@ pub(super) struct Parts {
     pub(super) verifier: Arc<remote::Verifier>,
     pub(super) bytes: EntryBytes,
     pub(super) json: JsonMaker,
+    /// The hash of the chain's genesis.
+    pub(super) genesis: Option<B256>,
 }
 
 /// One process of a fleet.
@@ -109,6 +115,10 @@ pub(super) struct Member {
     leads_back: Option<(WindowUpdate, Duration)>,
     /// The newest block that did not fit an entry.
     unfit: Option<BlockId>,
+    /// What is below the window.
+    below: BelowSchedule,
+    /// The settled blocks of the last entry that was applied.
+    settled: Settled,
 }
 
 impl Member {
@@ -124,7 +134,9 @@ impl Member {
             verifier,
             bytes,
             json,
+            genesis,
         } = parts;
+        let below = BelowSchedule::new(store.clone(), key.clone(), Arc::clone(&verifier), genesis);
         let reporter = Reporter::start(store.clone(), status.clone());
         let reader = Reader {
             replica: Replica::new(key.clone(), WINDOW_BLOCKS),
@@ -154,6 +166,8 @@ impl Member {
             refill_since: None,
             leads_back: None,
             unfit: None,
+            below,
+            settled: Settled::default(),
         }
     }
 
@@ -213,6 +227,7 @@ impl Member {
             }
             None => self.read_on(now).await?,
         }
+        self.look_below(now);
         self.publish_facts();
         Ok(())
     }
@@ -306,6 +321,7 @@ impl Member {
                 self.append_at = now;
                 self.refill_since = None;
                 self.leads_back = None;
+                self.settled = Settled::default();
                 self.nodes.begin(now);
             }
             Some(LeaseEvent::Lost(reason)) => {
@@ -363,6 +379,10 @@ impl Member {
                 }
                 None
             }
+            Answer::Below(answer) => {
+                self.read_below(answer, now).await?;
+                None
+            }
             Answer::Checked(answer) => {
                 self.checked(answer, now);
                 None
@@ -382,6 +402,7 @@ impl Member {
             }
             CallKind::Append => self.append_at = now + APPEND_AGAIN,
             CallKind::Read => self.slow_down(now),
+            CallKind::Below => self.below.ended(true),
             CallKind::Check => {}
         }
         Ok(())

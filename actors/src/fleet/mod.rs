@@ -11,6 +11,7 @@
 //! | `reporter` | reports what it has seen, and notes how far the store is |
 //! | `node_follower` | its nodes, which are followed while it leads |
 //! | `publisher` | what a leader appends |
+//! | `below_window` | blocks below the window: written by a leader, and read by the others |
 //! | `entry_bytes` | blocks as entries have them |
 //! | `entry_verifier` | blocks of entries, verified |
 //! | `json_maker` | the JSON of blocks, made before it is read; with senders, if clients read such |
@@ -24,6 +25,7 @@
 //! | `store` | the store: its calls, and how they fail |
 //! | `store_check` | looks once whether the store suits a fleet |
 
+mod below_window;
 mod entry_bytes;
 mod entry_verifier;
 mod event_log;

@@ -172,6 +172,7 @@ impl Source for FleetSource {
         let standing = Arc::clone(nodes.standing());
         let state = nodes.state().clone();
         let has_nodes = nodes.chain().nodes > 0;
+        let genesis = nodes.chain().genesis;
         let UpstreamParts {
             runtime,
             following,
@@ -220,6 +221,7 @@ impl Source for FleetSource {
                 verifier,
                 bytes: EntryBytes::new(kept),
                 json,
+                genesis,
             };
             let member = Member::new(parts).run(ended);
             let outcome = tokio::select! {

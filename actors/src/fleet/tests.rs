@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod below;
 mod leads_back;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -75,6 +76,16 @@ impl Chain {
             spec,
             genesis,
         }
+    }
+
+    /// Verifies blocks as a process does that holds none of the state.
+    fn verifier(&self) -> Verifier {
+        Verifier::new(
+            self.spec.chain_id(),
+            FeeRules::of_genesis(self.spec.clone()),
+            EncodeOptions::default(),
+            NodeStore::bounded(1 << 20),
+        )
     }
 
     /// The canonical blocks after all steps.
@@ -184,14 +195,7 @@ struct Follows {
 impl Follows {
     fn new(chain: &Chain) -> Self {
         let held = Held::new(chain);
-        let spec = chain.spec.clone();
-        let chain_id = spec.chain_id();
-        let verifier = Verifier::new(
-            chain_id,
-            FeeRules::of_genesis(spec),
-            EncodeOptions::default(),
-            NodeStore::bounded(1 << 20),
-        );
+        let verifier = chain.verifier();
         let bytes = EntryBytes::default();
         let head = held.head.clone();
         Self {

@@ -73,6 +73,11 @@ impl WindowUpdate {
         }
     }
 
+    /// The settled blocks of the entry.
+    pub(super) const fn settled(&self) -> Settled {
+        self.settled
+    }
+
     /// This update in the place of itself and of an earlier one that was not applied.
     pub(super) fn after(mut self, earlier: Self) -> Self {
         let ids: HashSet<B256> = self.target.ids().map(|id| id.hash).collect();

@@ -2,6 +2,7 @@
 //!
 //! | file | what it tests |
 //! |---|---|
+//! | `below_window` | the genesis, and tags of blocks below the window |
 //! | `doctor` | `nearhead doctor`, and the check at the start, of stores of all kinds |
 //! | `following` | replicas answer as geth does, after each change of the head |
 //! | `lag` | by how many entries a process is behind |
@@ -30,6 +31,7 @@
 //! that resume by themselves; `through_proxy` has all of these beside what fails, and
 //! `store_access` is the client of a store in this process.
 
+mod below_window;
 mod cut;
 mod doctor;
 mod filter_scripts;

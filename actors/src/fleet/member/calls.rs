@@ -10,7 +10,7 @@ use nearhead_fleet::{
 };
 use tokio::task::JoinSet;
 
-use crate::fleet::{node_follower::HeadCheck, store::StoreError};
+use crate::fleet::{below_window::BelowOutcome, node_follower::HeadCheck, store::StoreError};
 
 /// What a call that ran beside the task came to.
 pub(super) enum Answer {
@@ -19,6 +19,7 @@ pub(super) enum Answer {
     Appended(Position, Result<Appended, StoreError>),
     Entries(Result<Vec<(Position, Bytes)>, StoreError>),
     Checked(Result<HeadCheck, String>),
+    Below(BelowOutcome),
 }
 
 /// What a call is for.
@@ -30,10 +31,12 @@ pub(super) enum CallKind {
     Read,
     /// To compare the head with a node's.
     Check,
+    /// To write or to read what is below the window.
+    Below,
 }
 
 impl CallKind {
-    const COUNT: usize = Self::Check as usize + 1;
+    const COUNT: usize = Self::Below as usize + 1;
 }
 
 /// The calls that run, and which of them count.

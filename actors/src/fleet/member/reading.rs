@@ -192,6 +192,7 @@ impl Member {
         let refusal = loop {
             match update.apply(&mut self.window).await {
                 Ok(_) => {
+                    self.settled = update.settled();
                     self.fill_below().await?;
                     self.json.look();
                     return Ok(());

@@ -15,6 +15,7 @@
 //! | `line` | one connection, which is opened when it is needed |
 //! | `script` | calls of scripts |
 //! | `reply` | what is read out of replies |
+//! | `below` | what a leader says of blocks below its window |
 //! | `items` | calls about state that processes share |
 //! | `presence` | calls for who is there |
 //! | `pipe` | calls of many callers on one connection, sent together |
@@ -24,6 +25,7 @@
 //! | `usage` | what keys used, for the same thread |
 //! | `checks` | whether the server suits a fleet |
 
+mod below;
 mod bounded;
 mod checks;
 mod connect;
@@ -98,6 +100,7 @@ struct Keys {
     /// The two halves that have items, and what is known of them.
     items: [String; 3],
     wants: String,
+    below: String,
     /// What the names of turns begin with.
     turns: String,
     processes: String,
@@ -153,6 +156,7 @@ impl FleetStore {
                 entries: key("entries"),
                 items: [key("items-0"), key("items-1"), key("items")],
                 wants: key("wants"),
+                below: key("below"),
                 turns: key("turn"),
                 processes: key("processes"),
                 quotas: key("quotas"),
