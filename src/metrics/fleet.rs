@@ -117,12 +117,12 @@ impl FleetMetrics {
             )?,
             state_items: exporter.counters(
                 "nearhead_fleet_state_items_total",
-                "With --fleet, trie nodes and codes that were loaded from the store, given to it, or refused (not what their hash says)",
+                "With --fleet, trie nodes, codes and access lists that were loaded from the store, given to it, or refused (not what their hash says, or, of what is below the window, not of this fleet)",
                 &["event"],
             )?,
             state_wants: exporter.counters(
                 "nearhead_fleet_state_wants_total",
-                "With --fleet, wants for state that nobody has: left by this process, which has no nodes, served for others, or refused (not of this fleet)",
+                "With --fleet, wants for state or access lists that nobody has: left by this process, which has no nodes, served for others, or refused (not of this fleet)",
                 &["event"],
             )?,
             processes: exporter.gauges(

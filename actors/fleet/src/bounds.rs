@@ -104,7 +104,8 @@ pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 /// Time for one write of that size.
 pub const COMMIT_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Bytes of one item of the state, a trie node or a code: the largest code of any chain is smaller.
+/// Bytes of one item of the state, a trie node, a code or an access list: the largest code of any
+/// chain is smaller, and so is the list of a usual block. A longer list is not shared.
 pub const ITEM_BYTES_MAX: usize = 512 << 10;
 
 /// Items of one call to the store: a proof has some ten, and others wait for the call.

@@ -28,7 +28,7 @@
 //! | [`usage`] | what keys used, as each process writes it and all of them read it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`filter`] | a client's filter, as all processes of a fleet know it | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | [`below`] | what a leader says of blocks below its window | `crate::entry`, `crate::replica`, `crate::leader` |
-//! | [`want`] | state that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
+//! | [`want`] | state or an access list that a process asks for, and another one gets from its nodes | `crate::entry`, `crate::replica`, `crate::leader` |
 //! | `rlp` | a list in RLP, for all of these | `crate::` |
 //! | [`bounds`] | how much of anything is accepted | `crate::` |
 //! | `policy` | the rules, which a test can take out | `crate::` |

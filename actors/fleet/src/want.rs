@@ -1,4 +1,4 @@
-//! Wants: state that a process asks for, and another one gets from its nodes.
+//! Wants: state or an access list that a process asks for, and another one gets from its nodes.
 //!
 //! A want has the MAC of the fleet, so that who can write into the store cannot have nodes asked.
 //! One that is replayed may cost calls to nodes as long as its block is in the window; how many are
@@ -13,14 +13,15 @@ use crate::{
     sealed::{self, OpenError},
 };
 
-/// State of one block.
+/// State of one block, or its access list.
 #[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Want {
     /// The block's hash.
     pub block: B256,
-    /// The turn of the process that has left it, where others find that it is not served.
+    /// The turn of the process that has left it, where others find that it is not served. That for
+    /// an access list is the list's hash.
     pub turn: B256,
-    /// Accounts with slots.
+    /// Accounts with slots; none if the access list is wanted.
     pub accounts: Vec<WantedItems>,
 }
 
@@ -36,6 +37,23 @@ pub struct WantedItems {
 }
 
 impl Want {
+    /// The want for a block's access list, which has this hash. A program that knows no such want
+    /// serves it with nothing.
+    #[must_use]
+    pub const fn of_list(block: B256, hash: B256) -> Self {
+        Self {
+            block,
+            turn: hash,
+            accounts: Vec::new(),
+        }
+    }
+
+    /// The hash of the access list that is wanted; `None` if state is.
+    #[must_use]
+    pub fn list(&self) -> Option<B256> {
+        self.accounts.is_empty().then_some(self.turn)
+    }
+
     /// Wants for these accounts, as few as their bounds allow.
     #[must_use]
     pub fn split(
@@ -154,6 +172,18 @@ mod tests {
                 assert!(bytes.len() <= WANT_BYTES_MAX, "{} bytes", bytes.len());
                 assert_eq!(Want::open(&bytes, &key(1)), Ok(want));
             }
+        }
+    }
+
+    /// What one program writes, any other one reads.
+    #[test]
+    fn a_want_is_of_a_list_or_of_state() {
+        let [block, hash] = [1, 2].map(B256::repeat_byte);
+        let want = Want::of_list(block, hash);
+        let read = Want::open(&want.seal(&key(1)), &key(1)).unwrap();
+        assert_eq!((read.block, read.list()), (block, Some(hash)));
+        for want in Want::split(block, hash, [account(1, 0), account(2, 300)]) {
+            assert_eq!(want.list(), None);
         }
     }
 

@@ -16,8 +16,8 @@
 //! | `entry_verifier` | blocks of entries, verified |
 //! | `json_maker` | the JSON of blocks, made before it is read; with senders, if clients read such |
 //! | `window_update` | changes the window to the chain of an entry |
-//! | `state_share` | state that processes share, through the store |
-//! | `wants` | state that others need, from this process' nodes |
+//! | `state_share` | state and access lists that processes share, through the store |
+//! | `wants` | state and access lists that others need, from this process' nodes |
 //! | `presence` | writes what this process is, and reads what the others are |
 //! | [`quotas`] | what tenants may use, borrowed from the store |
 //! | `status` | what a process reports of itself |

@@ -1,4 +1,5 @@
-//! State that the processes of a fleet share: trie nodes and codes by hash, in the store.
+//! State that the processes of a fleet share: trie nodes, codes and access lists by hash, in the
+//! store.
 //!
 //! They prove themselves, so that whoever wrote them need not be believed. What is not there is
 //! asked of a node by one process at a time; a process without nodes leaves a want, which one with
@@ -22,7 +23,7 @@ use alloy_primitives::{
     map::{B256Map, B256Set},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use nearhead_chain::trie::NodeStore;
+use nearhead_chain::{changes::AccessList, trie::NodeStore};
 use nearhead_fleet::{
     bounds::{ITEM_BYTES_MAX, ITEMS_AT_ONCE, LOAD_ROUNDS_MAX, STATE_WAIT_MAX},
     fleet_key::FleetKey,
@@ -67,11 +68,12 @@ pub(super) struct StateShare {
 /// Counts of what a process shares.
 #[derive(Debug, Default)]
 pub struct StateShareCounts {
-    /// Nodes and codes that came from other processes.
+    /// Items that came from other processes: nodes, codes and access lists.
     pub loaded: Count,
-    /// Nodes and codes that were put for others, and were not there.
+    /// Items that were put for others, and were not there.
     pub given: Count,
-    /// Bytes under a hash that is not theirs.
+    /// Bytes under a hash that is not theirs, and what is said of blocks below the window by others
+    /// than the fleet.
     pub refused: Count,
     /// Wants that the fleet has not written.
     pub refused_wants: Count,
@@ -80,6 +82,26 @@ pub struct StateShareCounts {
     /// Wants of others that were served.
     pub served: Count,
 }
+
+/// What is looked for at other processes.
+enum Sought {
+    State(Arc<[WantedState]>),
+    /// The access list of this hash.
+    List(B256),
+}
+
+impl Sought {
+    /// What names it: the same at every process.
+    fn turn(&self, block: &BlockRef) -> B256 {
+        match self {
+            Self::State(wanted) => turn_of(block, wanted),
+            Self::List(hash) => *hash,
+        }
+    }
+}
+
+/// An access list as JSON; empty for state, which the block's state has by now.
+type Loaded = bytes::Bytes;
 
 impl fmt::Debug for StateShare {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,9 +126,40 @@ impl StateShare {
         }
     }
 
+    /// Loads what is looked for, as far as others have it; `None` if they have not all of it.
+    async fn load(&self, block: &BlockRef, sought: &Sought) -> Result<Option<Loaded>, StoreError> {
+        match sought {
+            Sought::State(wanted) => {
+                let is_held = self.load_state(block, wanted).await?;
+                Ok(is_held.then(Loaded::new))
+            }
+            Sought::List(hash) => self.load_list(*hash).await,
+        }
+    }
+
+    /// The access list of this hash as JSON, if others have it.
+    async fn load_list(&self, hash: B256) -> Result<Option<Loaded>, StoreError> {
+        let Some(Some(item)) = self.store.get_items(&[hash]).await?.pop() else {
+            return Ok(None);
+        };
+        let list = move || AccessList::of_rlp(&item, hash).map(|list| list.json());
+        // If the runtime ends, nobody waits for the answer.
+        let Ok(list) = task::spawn_blocking(list).await else {
+            return Ok(None);
+        };
+        match list {
+            Some(_) => self.counts.loaded.add(1),
+            None => {
+                self.counts.refused.add(1);
+                self.store.drop_items(&[hash]).await?;
+            }
+        }
+        Ok(list)
+    }
+
     /// Stores what is wanted, as far as others have it: level by level of the tries, all keys at
     /// once. Returns whether all is held now.
-    async fn load(
+    async fn load_state(
         &self,
         block: &BlockRef,
         wanted: &Arc<[WantedState]>,
@@ -176,16 +229,19 @@ impl StateShare {
 
     /// Gets what is wanted from others, or finds out that it is this process' turn. The caller
     /// limits the time.
-    async fn get(&self, block: &BlockRef, wanted: Arc<[WantedState]>) -> Result<Got, StoreError> {
+    async fn get(&self, block: &BlockRef, sought: &Sought) -> Result<Got<Loaded>, StoreError> {
         let mut pause = PAUSE_MIN;
-        let turn = turn_of(block, &wanted);
+        let turn = sought.turn(block);
         let (mut reports, mut was_unavailable) = (0, false);
-        while !self.load(block, &wanted).await? {
+        loop {
+            if let Some(loaded) = self.load(block, sought).await? {
+                return Ok(Got::Held(loaded));
+            }
             let taken = self.store.take_turn(&turn).await?;
             let is_unavailable = match &taken {
                 None if self.has_nodes => return Ok(Got::AskNodes),
                 None => {
-                    self.want(block, turn, &wanted).await?;
+                    self.want(block, turn, sought).await?;
                     false
                 }
                 Some(bytes) => reports_unavailable(bytes, &turn, &self.key),
@@ -204,29 +260,43 @@ impl StateShare {
             time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        Ok(Got::Held)
     }
 
-    const fn without_others(&self) -> Got {
-        match self.has_nodes {
+    /// The same, in the time that a read has.
+    async fn get_in_time(&self, block: &BlockRef, sought: Sought) -> Got<Loaded> {
+        let without_others = || match self.has_nodes {
             true => Got::AskNodes,
             false => Got::Nothing,
+        };
+        if self.is_away() {
+            return without_others();
+        }
+        // A slow store delays nobody who has nodes for longer.
+        let got = time::timeout(STATE_WAIT_MAX, self.get(block, &sought)).await;
+        let got = got.ok().and_then(|got| self.unless_failed(got));
+        got.unwrap_or_else(without_others)
+    }
+
+    /// Gives a turn back, if the store is there.
+    async fn give_back_turn(&self, turn: B256) {
+        if !self.is_away() {
+            let given = self.store.give_back_turn(&turn).await;
+            self.unless_failed(given);
         }
     }
 
     /// Leaves wants for others.
-    async fn want(
-        &self,
-        block: &BlockRef,
-        turn: B256,
-        wanted: &[WantedState],
-    ) -> Result<(), StoreError> {
-        let accounts = wanted.iter().map(|account| WantedItems {
+    async fn want(&self, block: &BlockRef, turn: B256, sought: &Sought) -> Result<(), StoreError> {
+        let of_account = |account: &WantedState| WantedItems {
             address: account.address,
             slots: account.slots.clone(),
             with_code: account.with_code,
-        });
-        for want in Want::split(block.hash, turn, accounts) {
+        };
+        let wants = match sought {
+            Sought::State(wanted) => Want::split(block.hash, turn, wanted.iter().map(of_account)),
+            Sought::List(hash) => vec![Want::of_list(block.hash, *hash)],
+        };
+        for want in wants {
             self.store.want(&want.seal(&self.key)).await?;
             self.counts.wanted.add(1);
         }
@@ -278,14 +348,8 @@ impl StateShare {
 impl SharedState for StateShare {
     fn get<'a>(&'a self, block: &'a BlockRef, wanted: Vec<WantedState>) -> BoxFuture<'a, Got> {
         let get = async move {
-            if self.is_away() {
-                return self.without_others();
-            }
-            let got = self.get(block, wanted.into());
-            // A slow store delays nobody who has nodes for longer.
-            let got = time::timeout(STATE_WAIT_MAX, got).await;
-            let got = got.ok().and_then(|got| self.unless_failed(got));
-            got.unwrap_or_else(|| self.without_others())
+            let got = self.get_in_time(block, Sought::State(wanted.into()));
+            got.await.map(drop)
         };
         get.boxed()
     }
@@ -295,13 +359,7 @@ impl SharedState for StateShare {
         block: &'a BlockRef,
         wanted: &'a [WantedState],
     ) -> BoxFuture<'a, ()> {
-        let give_back = async move {
-            if !self.is_away() {
-                let given = self.store.give_back_turn(&turn_of(block, wanted)).await;
-                self.unless_failed(given);
-            }
-        };
-        give_back.boxed()
+        self.give_back_turn(turn_of(block, wanted)).boxed()
     }
 
     fn give<'a>(&'a self, store: &'a NodeStore) -> BoxFuture<'a, ()> {
@@ -317,6 +375,28 @@ impl SharedState for StateShare {
             let items = items.filter(|(_, item)| item.len() <= ITEM_BYTES_MAX);
             let put = self.put(items).await;
             self.unless_failed(put);
+        };
+        give.boxed()
+    }
+
+    fn get_list<'a>(&'a self, block: &'a BlockRef, hash: B256) -> BoxFuture<'a, Got<Loaded>> {
+        self.get_in_time(block, Sought::List(hash)).boxed()
+    }
+
+    fn give_back_list(&self, hash: B256) -> BoxFuture<'_, ()> {
+        self.give_back_turn(hash).boxed()
+    }
+
+    fn give_list(&self, hash: B256, rlp: bytes::Bytes) -> BoxFuture<'_, ()> {
+        let give = async move {
+            if rlp.len() > ITEM_BYTES_MAX {
+                // Each process gets it from its own nodes.
+                return self.give_back_turn(hash).await;
+            }
+            if !self.is_away() {
+                let put = self.put([(hash, rlp.into())].into_iter()).await;
+                self.unless_failed(put);
+            }
         };
         give.boxed()
     }

@@ -1,4 +1,5 @@
-//! Serves wants: state that other processes of the fleet need, from this process' nodes.
+//! Serves wants: state and access lists that other processes of the fleet need, from this process'
+//! nodes.
 
 #[cfg(test)]
 mod tests;
@@ -9,8 +10,9 @@ use std::{
 };
 
 use alloy_primitives::{B256, Bytes, keccak256};
+use nearhead_chain::{block::Block, changes::AccessList};
 use nearhead_fleet::{
-    bounds::{STATE_WAIT_MAX, WANT_BLOCK_WAIT_MAX},
+    bounds::{ITEM_BYTES_MAX, STATE_WAIT_MAX, WANT_BLOCK_WAIT_MAX},
     fleet_key::FleetKey,
     want::{Want, WantedItems},
 };
@@ -24,7 +26,7 @@ use crate::{
     head::Head,
     messages::{QueryError, Reply},
     saved::WantedState,
-    upstream::{BlockRef, StateSource},
+    upstream::{BlockRef, ListRef, StateSource},
 };
 
 /// Wants that are served at once: half of what a node is asked at once by default.
@@ -92,11 +94,11 @@ impl WantServer {
 
     /// The block of a want, for which it may be early: the process that has left it may have got
     /// it before.
-    async fn block(&self, hash: &B256) -> Option<BlockRef> {
+    async fn block(&self, hash: &B256) -> Option<Arc<Block>> {
         let until = Instant::now() + WANT_BLOCK_WAIT_MAX;
         loop {
             let held = self.head.load();
-            let block = held.and_then(|held| BlockRef::of(&held.by_hash(hash)?.clone()));
+            let block = held.and_then(|held| held.by_hash(hash).cloned());
             if block.is_some() || Instant::now() > until {
                 return block;
             }
@@ -109,9 +111,17 @@ impl WantServer {
     /// # Errors
     /// Why a part of it is not there: the last one.
     async fn serve(&self, want: Want) -> Reply<()> {
-        let Some(block) = self.block(&want.block).await else {
+        let Some(held) = self.block(&want.block).await else {
             return Err(QueryError::Unavailable);
         };
+        let Some(block) = BlockRef::of(&held) else {
+            return Err(QueryError::Unavailable);
+        };
+        if let Some(hash) = want.list() {
+            let list = ListRef::of(&held).filter(|list| list.hash == hash);
+            let list = list.ok_or(QueryError::StateUnavailable)?;
+            return self.serve_list(&block, list).await;
+        }
         let mut served = Ok(());
         for account in want.accounts {
             let WantedItems {
@@ -145,6 +155,26 @@ impl WantServer {
             }
         }
         served
+    }
+
+    /// Puts a block's access list into the store, if nodes give it.
+    ///
+    /// # Errors
+    /// Why it is not there: one that is too large is of no use to others, as one that no node has.
+    async fn serve_list(&self, block: &BlockRef, list: ListRef) -> Reply<()> {
+        let fetched = self.source.fetch_list_for_others(block, list).await?;
+        let (hash, json) = (list.hash, fetched.json);
+        let rlp = move || Some(AccessList::verify(&json, hash).ok()?.rlp());
+        let rlp = task::spawn_blocking(rlp).await.ok().flatten();
+        let rlp = rlp.ok_or(QueryError::Unavailable)?;
+        if rlp.len() > ITEM_BYTES_MAX {
+            return Err(QueryError::StateUnavailable);
+        }
+        if fetched.is_shared {
+            return Ok(());
+        }
+        let put = self.share.put([(hash, rlp.into())].into_iter()).await;
+        self.share.unless_failed(put).ok_or(QueryError::Unavailable)
     }
 }
 

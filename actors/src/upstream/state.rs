@@ -16,7 +16,7 @@
 //! | `change_sources` | what a node says that a block changed |
 //! | `memory` | splits `--state-bytes` between held state and merges |
 //! | `recent_keys` | the keys that were fetched last |
-//! | `shared_state` | state that other processes hold too |
+//! | `shared_state` | state and access lists that other processes hold too |
 //! | `counts`, `merge_counts` | how often each ended how |
 
 mod access_lists;
@@ -130,6 +130,15 @@ struct StateUpstream {
     limits_merges: NegativeCache,
     /// Whether it failed to give a merge an access list; merges do not ask it for one then.
     gives_no_lists: NegativeCache,
+}
+
+/// An access list that another process wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListForOthers {
+    /// The list.
+    pub(crate) json: Bytes,
+    /// Whether the fetch itself puts the list into the store.
+    pub(crate) is_shared: bool,
 }
 
 impl StateSource {
@@ -276,6 +285,12 @@ impl StateSource {
         self.shared.access_lists.get(hash)
     }
 
+    /// Holds an access list, as JSON.
+    #[cfg(test)]
+    pub(crate) fn hold_access_list(&self, hash: B256, json: Bytes) {
+        self.shared.access_lists.insert(hash, json);
+    }
+
     /// The access list of a block, as JSON. Its fetch takes one permit, which tenants share, and
     /// one call of the tenant's budget.
     ///
@@ -315,6 +330,31 @@ impl StateSource {
         };
         let wanted = Wanted::Account(Arc::new(wanted));
         self.join_for(Asks::OtherProcess, block, wanted).end().await
+    }
+
+    /// Fetches an access list for another process, as [`Self::fetch_for_others`].
+    ///
+    /// # Errors
+    /// As [`Self::complete`].
+    pub(crate) async fn fetch_list_for_others(
+        &self,
+        block: &BlockRef,
+        list: ListRef,
+    ) -> Reply<ListForOthers> {
+        if let Some(json) = self.held_access_list(&list.hash) {
+            return Ok(ListForOthers {
+                json,
+                is_shared: false,
+            });
+        }
+        let wanted = Wanted::AccessList(list);
+        let waiter = self.join_for(Asks::OtherProcess, block, wanted);
+        waiter.end().await?;
+        let json = self.held_access_list(&list.hash);
+        Ok(ListForOthers {
+            json: json.ok_or(QueryError::Unavailable)?,
+            is_shared: true,
+        })
     }
 
     /// Joins the fetch of what is wanted, or begins one.

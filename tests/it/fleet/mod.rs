@@ -2,6 +2,7 @@
 //!
 //! | file | what it tests |
 //! |---|---|
+//! | `access_lists` | an access list that one process asks of a node is there for all |
 //! | `below_window` | the genesis, and tags of blocks below the window |
 //! | `doctor` | `nearhead doctor`, and the check at the start, of stores of all kinds |
 //! | `following` | replicas answer as geth does, after each change of the head |
@@ -31,6 +32,7 @@
 //! that resume by themselves; `through_proxy` has all of these beside what fails, and
 //! `store_access` is the client of a store in this process.
 
+mod access_lists;
 mod below_window;
 mod cut;
 mod doctor;

@@ -19,20 +19,20 @@ use crate::{
     },
 };
 
-const METHOD: &str = "eth_getBlockAccessList";
+pub(crate) const METHOD: &str = "eth_getBlockAccessList";
 
 /// A chain with access lists from its second block on, and an account that is rich there.
-struct Chain {
-    geth: ListingGeth,
+pub(crate) struct Chain {
+    pub(crate) geth: ListingGeth,
     rich: Wallet,
-    chain_id: u64,
+    pub(crate) chain_id: u64,
     nonce: u64,
     /// Number, hash and list of each block.
-    blocks: Vec<(u64, B256, Option<Value>)>,
+    pub(crate) blocks: Vec<(u64, B256, Option<Value>)>,
 }
 
 impl Chain {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         let folder = scratch(name);
         let rich = Wallet::of(keccak256("rich"));
         let mut genesis = Genesis::of_dev_mode(&folder);
@@ -50,7 +50,7 @@ impl Chain {
 
     /// Makes a block of so many transactions: every second one makes a contract that writes two
     /// slots, the others send ether to new accounts.
-    fn extend(&mut self, transactions: u64) -> (u64, B256) {
+    pub(crate) fn extend(&mut self, transactions: u64) -> (u64, B256) {
         let transactions: Vec<Bytes> = (0..transactions).map(|_| self.transaction()).collect();
         let (hash, list) = self.geth.make_block(&transactions);
         let number = self.blocks.len() as u64 + 1;
@@ -84,13 +84,13 @@ impl Chain {
         })
     }
 
-    fn head(&self) -> (u64, B256) {
+    pub(crate) fn head(&self) -> (u64, B256) {
         let (number, hash, _) = self.blocks.last().unwrap();
         (*number, *hash)
     }
 
     /// Compares all lists with geth's, by number and by hash.
-    fn check_served(&self, server: &Server) {
+    pub(crate) fn check_served(&self, server: &Server) {
         let mut ours = server.connect();
         for (number, hash, list) in &self.blocks {
             for at in [

@@ -38,7 +38,7 @@
 //! `held_state` waits for merges, and compares what is held; `saved_scene` is a geth whose calls
 //! are counted, and a nearhead that saves the window.
 
-mod access_lists;
+pub(crate) mod access_lists;
 mod amsterdam;
 mod announcements;
 mod calls;

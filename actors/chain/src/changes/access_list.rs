@@ -4,7 +4,7 @@ use alloy_eips::eip7928::{
     AccountChanges, BalanceChange, CodeChange, NonceChange, SlotChanges,
     compute_block_access_list_hash,
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -80,6 +80,22 @@ impl AccessList {
                 found,
             }),
         }
+    }
+
+    /// The list of this RLP, as [`Self::rlp`] writes it; `None` if it has another hash.
+    #[must_use]
+    pub fn of_rlp(rlp: &[u8], hash: B256) -> Option<Self> {
+        if keccak256(rlp) != hash {
+            return None;
+        }
+        let accounts = alloy_rlp::decode_exact(rlp).ok()?;
+        Some(Self { accounts })
+    }
+
+    /// The RLP, of which the hash in the block's header is.
+    #[must_use]
+    pub fn rlp(&self) -> Bytes {
+        alloy_rlp::encode(&self.accounts).into()
     }
 
     /// What the block changed, with the values after it, also outside of transactions. One change

@@ -4,8 +4,9 @@ use alloy_eips::{eip7002, eip7251, eip8282};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
-use super::{TraceError, add_operations, traced};
+use super::{AccessList, TraceError, add_operations, traced};
 use crate::{
+    remote::UpstreamFault,
     test_block::TestBlock,
     trie::{AccountChange, NodeStore, State, StateChanges},
 };
@@ -173,4 +174,49 @@ fn the_queues_of_builders_count_from_amsterdam_on() {
         });
         assert_eq!(is_asked_for, expected);
     }
+}
+
+/// The RLP of a list is the list, and has the hash of the block's header.
+#[test]
+fn an_access_list_is_its_rlp() {
+    let index = |index: &str, name: &str, value: Value| json!([{"index": index, name: value}]);
+    let of_all = json!({
+        "address": ONE,
+        "storageChanges": [{"key": word(1), "changes": index("0x1", "value", json!(word(2)))}],
+        "storageReads": [word(7), word(8)],
+        "balanceChanges": index("0x0", "value", json!("0x5")),
+        "nonceChanges": index("0x2", "value", json!("0x1")),
+        "codeChanges": index("0x100", "code", json!("0x6000")),
+    });
+    let mut of_none = json!({"address": TWO});
+    for name in [
+        "storageChanges",
+        "storageReads",
+        "balanceChanges",
+        "nonceChanges",
+        "codeChanges",
+    ] {
+        of_none[name] = json!([]);
+    }
+    for list in [json!([of_all, of_none]), json!([of_none]), json!([])] {
+        let json = list.to_string();
+        let hash = match AccessList::verify(json.as_bytes(), B256::ZERO) {
+            Err(UpstreamFault::AccessListHash { found, .. }) => found,
+            // Of an empty list in RLP.
+            Err(UpstreamFault::Absent { .. }) => keccak256([0xc0]),
+            other => panic!("{other:?}"),
+        };
+        let rlp = AccessList::verify(json.as_bytes(), hash).unwrap().rlp();
+        assert_eq!(keccak256(&rlp), hash);
+        let read = AccessList::of_rlp(&rlp, hash).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&read.json()).unwrap(), list);
+        for at in 0..rlp.len() {
+            let mut other = rlp.to_vec();
+            other[at] ^= 1;
+            assert!(AccessList::of_rlp(&other, hash).is_none(), "{at}");
+        }
+        assert!(AccessList::of_rlp(b"", hash).is_none());
+    }
+    // A hash does not make a list of what is none.
+    assert!(AccessList::of_rlp(b"no list", keccak256(b"no list")).is_none());
 }

@@ -1,5 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod access_lists;
+
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use alloy_primitives::{Address, U256};

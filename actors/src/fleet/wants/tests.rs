@@ -6,6 +6,7 @@ use alloy_primitives::{Address, U256};
 use futures_util::FutureExt as _;
 use nearhead_chain::{
     block::Block,
+    remote::UpstreamFault,
     test_block::TestBlock,
     trie::{AccountInfo, AccountUpdate, NodeStore, State, StateUpdate},
     window::Window,
@@ -158,4 +159,44 @@ async fn a_want_waits_for_its_block() {
     };
     let served = scene.server.serve(unknown).await;
     assert!(matches!(served, Err(QueryError::Unavailable)), "{served:?}");
+}
+
+/// The access list of an account with this many bytes of code, as JSON, and its hash.
+fn list_of(code_bytes: usize) -> (bytes::Bytes, B256) {
+    let code = "00".repeat(code_bytes);
+    let json =
+        format!(r#"[{{"address":"{HELD}","codeChanges":[{{"index":"0x1","code":"0x{code}"}}]}}]"#);
+    match AccessList::verify(json.as_bytes(), B256::ZERO) {
+        Err(UpstreamFault::AccessListHash { found, .. }) => (json.into(), found),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A block's list is put into the store, unless it is too large: then the asker learns that it does
+/// not get it, as if no node had it.
+#[tokio::test]
+async fn a_list_is_served_if_it_fits() {
+    for (code_bytes, of_block, is_put) in [
+        (3, true, true),
+        (3, false, false),
+        (ITEM_BYTES_MAX, true, false),
+    ] {
+        let mut scene = Scene::new().await;
+        let (json, hash) = list_of(code_bytes);
+        let mut block = (*scene.block).clone();
+        block.header.block_access_list_hash = of_block.then_some(hash);
+        scene.block = Arc::new(block);
+        scene.show_block();
+        let rlp = AccessList::verify(&json, hash).unwrap().rlp();
+        scene.server.source.hold_access_list(hash, json);
+        let want = Want::of_list(scene.block.hash, hash);
+        let served = scene.server.serve(want).await;
+        match is_put {
+            true => assert!(served.is_ok(), "{served:?}"),
+            false => assert!(is_unavailable(&served), "{served:?}"),
+        }
+        let put = scene.put.lock().unwrap();
+        let has_put = put.iter().flatten().any(|word| **word == *rlp);
+        assert_eq!(has_put, is_put);
+    }
 }

@@ -11,8 +11,9 @@ use nearhead_chain::{
 use tokio::task::JoinError;
 
 use super::{
-    BlockRef, Got, Shared,
+    BlockRef, Shared,
     counts::CallEnd,
+    shared_state::SharedState,
     single_flight::{Asks, ListRef, Subject, Wanted, WantedAccount},
 };
 use crate::{
@@ -48,6 +49,13 @@ impl Shared {
     /// Gets what is wanted: from what an earlier process has saved, from other processes, or from
     /// upstreams.
     pub(super) async fn fetch(&self, asks: Asks, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
+        // A want of another process has found that none has it.
+        let others = self.others.get().filter(|_| asks == Asks::Client);
+        if let Wanted::AccessList(list) = wanted
+            && let Some(others) = others
+        {
+            return self.fetch_shared_list(&**others, block, *list).await;
+        }
         let Some(parts) = wanted.parts() else {
             return self.ask_upstreams(block, wanted).await;
         };
@@ -56,20 +64,33 @@ impl Shared {
         {
             return Ok(());
         }
-        // A want of another process has found that none has it.
-        let others = self.others.get().filter(|_| asks == Asks::Client);
-        if let Some(others) = others {
-            match others.get(block, parts.clone()).await {
-                Got::Held => return Ok(()),
-                Got::AskNodes => {}
-                Got::StateUnavailable => return Err(QueryError::StateUnavailable),
-                Got::Nothing => return Err(QueryError::Unavailable),
-            }
+        if let Some(others) = others
+            && let Some(()) = others.get(block, parts.clone()).await.held()?
+        {
+            return Ok(());
         }
         let fetched = self.ask_upstreams(block, wanted).await;
         self.give_to_others();
         if let (Err(_), Some(others)) = (&fetched, others) {
             others.give_back(block, &parts).await;
+        }
+        fetched
+    }
+
+    /// Gets an access list from other processes, or from upstreams.
+    async fn fetch_shared_list(
+        &self,
+        others: &dyn SharedState,
+        block: &BlockRef,
+        list: ListRef,
+    ) -> Reply<()> {
+        if let Some(json) = others.get_list(block, list.hash).await.held()? {
+            self.access_lists.insert(list.hash, json);
+            return Ok(());
+        }
+        let fetched = self.ask_upstreams(block, &Wanted::AccessList(list)).await;
+        if fetched.is_err() {
+            others.give_back_list(list.hash).await;
         }
         fetched
     }
@@ -193,8 +214,8 @@ impl Shared {
         asked.map(|_| ())
     }
 
-    /// Asks a node for an access list of at most `bytes_max` bytes, verifies it and holds it.
-    /// Returns the bytes of the node's answer too.
+    /// Asks a node for an access list of at most `bytes_max` bytes, verifies it, holds it, and
+    /// gives it to other processes. Returns the bytes of the node's answer too.
     ///
     /// A node whose answer has another form, or whose list is false, is known to be of no use for
     /// lists afterwards. `turn` is kept until the list is verified, even if nobody waits any more.
@@ -208,15 +229,23 @@ impl Shared {
         let bytes_max = bytes_max.min(answer_bytes::access_list(list.gas_limit));
         let answer = client.access_list(list.block, bytes_max).await?;
         let bytes = answer.get().len();
+        let is_shared = self.others.get().is_some();
         let verify = move || {
             let verified = AccessList::verify(answer.get().as_bytes(), list.hash);
             let json = verified.as_ref().ok().map(AccessList::json);
+            let rlp = verified.as_ref().ok().filter(|_| is_shared);
+            let rlp = rlp.map(AccessList::rlp);
             drop((answer, turn));
-            (verified, json)
+            (verified, json, rlp)
         };
-        let (verified, json) = self.on_verifier_thread(verify).await?;
+        let (verified, json, rlp) = self.on_verifier_thread(verify).await?;
         if let Some(json) = json {
             self.access_lists.insert(list.hash, json);
+        }
+        if let (Some(others), Some(rlp)) = (self.others.get().cloned(), rlp) {
+            // Nobody waits for it.
+            let give = async move { others.give_list(list.hash, rlp).await };
+            self.runtime.spawn(give);
         }
         let verified = verified.map(|list| (list, bytes));
         verified.map_err(|fault| match fault {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The access list of the block that is merged in these tests.
-fn list() -> Value {
+pub(super) fn list() -> Value {
     let word = |value: u64| B256::from(U256::from(value));
     let slots = CHANGED_SLOTS.map(|(slot, value)| {
         let changes = [("0x1", word(3)), ("0x2", word(value))];
@@ -44,7 +44,7 @@ fn list() -> Value {
     ])
 }
 
-fn hash_of(list: &Value) -> B256 {
+pub(super) fn hash_of(list: &Value) -> B256 {
     match AccessList::verify(list.to_string().as_bytes(), B256::ZERO) {
         Err(UpstreamFault::AccessListHash { found, .. }) => found,
         other => panic!("{other:?}"),
@@ -62,7 +62,7 @@ fn giving(call: &RecordedCall, list: &Value) -> UpstreamReply {
     }
 }
 
-fn honest(call: &RecordedCall) -> UpstreamReply {
+pub(super) fn honest(call: &RecordedCall) -> UpstreamReply {
     giving(call, &list())
 }
 
@@ -282,7 +282,7 @@ fn silent_to(method: &str, call: &RecordedCall) -> UpstreamReply {
 }
 
 /// A worker whose only block has this hash of its access list.
-async fn reading(upstreams: &[Respond], hash: Option<B256>) -> Scene {
+pub(super) async fn reading(upstreams: &[Respond], hash: Option<B256>) -> Scene {
     let store = NodeStore::new();
     let mut block = (*block(&store)).clone();
     block.header.block_access_list_hash = hash;
@@ -292,7 +292,7 @@ async fn reading(upstreams: &[Respond], hash: Option<B256>) -> Scene {
 }
 
 impl Scene {
-    async fn find_access_list(&self) -> Reply<Option<Json>> {
+    pub(super) async fn find_access_list(&self) -> Reply<Option<Json>> {
         let find = FindAccessList {
             snapshot: Arc::clone(&self.snapshot),
             budget: self.budget.clone(),
