@@ -72,34 +72,39 @@ async function follow(ws, end) {
   let head, last
   const onHead = (value) => report('head', { value: rpc((head = value)) })
   const onLog = (value) => report('log', { value: rpc(log((last = value))) })
-
-  const first = new WebSocketProvider(ws)
-  const lost = new Promise((resolve) => (first.websocket.onclose = () => resolve('lost')))
-  // A notification that arrives before ethers knows its network is an uncaught error.
-  await first.getNetwork()
-  report('subscribed', { to: 'numbers', by: 'on("block")' })
-  await first.on('block', (number) => report('number', { value: rpc(number) }))
-  report('subscribed', { to: 'added logs', by: 'on({ topics })' })
-  await first.on({ topics: [] }, (value) => report('added', { value: rpc(log(value)) }))
-  report('subscribed', { to: 'heads', by: 'raw send' })
-  await subscribe(first, ['newHeads'], onHead)
-  report('subscribed', { to: 'logs', by: 'raw send' })
-  await subscribe(first, ['logs', {}], (value) => onLog(first._wrapLog(value, first._network)))
-  if ((await Promise.race([lost, end])) !== 'lost') throw new Error('the connection was not lost')
-  report('lost', { by: 'websocket.onclose' })
-
-  const second = new WebSocketProvider(ws)
-  // Some logs of the last block may be missing: logs resume from its parent, and those of the block come again.
-  const { parentHash } = await second.getBlock(last.blockHash)
-  report('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
-  const subscriptions = [
-    await subscribe(second, ['newHeads', null, { since: head.hash }], onHead),
-    await subscribe(second, ['logs', {}, { since: parentHash }], (value) => onLog(second._wrapLog(value, second._network))),
+  const connect = () => {
+    const provider = new WebSocketProvider(ws)
+    return [provider, new Promise((resolve) => (provider.websocket.onclose = () => resolve('lost')))]
+  }
+  const subscribeBoth = async (provider, heads, logs) => [
+    await subscribe(provider, heads, onHead),
+    await subscribe(provider, logs, (value) => onLog(provider._wrapLog(value, provider._network))),
   ]
-  await end
-  for (const id of subscriptions) await second.send('eth_unsubscribe', [id])
+
+  let [provider, lost] = connect()
+  // A notification that arrives before ethers knows its network is an uncaught error.
+  await provider.getNetwork()
+  report('subscribed', { to: 'numbers', by: 'on("block")' })
+  await provider.on('block', (number) => report('number', { value: rpc(number) }))
+  report('subscribed', { to: 'added logs', by: 'on({ topics })' })
+  await provider.on({ topics: [] }, (value) => report('added', { value: rpc(log(value)) }))
+  for (const to of ['heads', 'logs']) report('subscribed', { to, by: 'raw send' })
+  let subscriptions = await subscribeBoth(provider, ['newHeads'], ['logs', {}])
+  while ((await Promise.race([lost, end])) === 'lost') {
+    report('lost', { by: 'websocket.onclose' })
+    ;[provider, lost] = connect()
+    // Some logs of the last block may be missing: logs resume from its parent, and those of the block come again.
+    const { parentHash } = await provider.getBlock(last.blockHash)
+    report('resumed', { by: 'raw send', heads: head.hash, logs: parentHash })
+    const since = [
+      ['newHeads', null, { since: head.hash }],
+      ['logs', {}, { since: parentHash }],
+    ]
+    subscriptions = await subscribeBoth(provider, ...since)
+  }
+  for (const id of subscriptions) await provider.send('eth_unsubscribe', [id])
   report('unsubscribed', { by: 'raw send' })
-  await second.destroy()
+  await provider.destroy()
 }
 
 /**

@@ -71,15 +71,20 @@ async function answers(url, ws, calls) {
 /** viem reconnects and subscribes again by itself. */
 async function follow(ws, end) {
   const client = createPublicClient({ transport: webSocket(ws, { reconnect: { delay: 100 } }) })
-  let lost = false
+  // Both subscriptions report a lost connection, and some more than once.
+  let live = true
   const onError = () => {
-    if (!lost) report('lost', { by: 'onError' })
-    lost = true
+    if (live) report('lost', { by: 'onError' })
+    live = false
+  }
+  const received = (step, value) => {
+    live = true
+    report(step, { value: rpc(value) })
   }
   report('subscribed', { to: 'heads', by: 'watchBlockHeaders' })
-  const heads = client.watchBlockHeaders({ onBlockHeader: (head) => report('head', { value: rpc(head) }), onError })
+  const heads = client.watchBlockHeaders({ onBlockHeader: (head) => received('head', head), onError })
   report('subscribed', { to: 'logs', by: 'watchEvent' })
-  const logs = client.watchEvent({ onLogs: ([log]) => report('log', { value: rpc(log) }), onError })
+  const logs = client.watchEvent({ onLogs: ([log]) => received('log', log), onError })
   await end
   await heads()
   await logs()

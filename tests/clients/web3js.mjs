@@ -40,11 +40,13 @@ async function answers(http, ws, calls) {
   web3.provider.disconnect()
 }
 
-/** web3.js reconnects by itself; its user subscribes again. */
+/**
+ * web3.js reconnects by itself, and its user subscribes again. It does not reconnect after a close frame with 1001: its
+ * user makes another provider.
+ */
 async function follow(ws, end) {
-  const provider = new WebSocketProvider(ws, {}, { delay: 100 })
-  const { eth, subscriptionManager } = new Web3(provider)
-  async function subscribe() {
+  let web3, ended
+  async function subscribe({ eth }) {
     report('subscribed', { to: 'heads', by: 'subscribe("newHeads")' })
     const heads = await eth.subscribe('newHeads')
     heads.on('data', (head) => report('head', { value: rpc(block(head)) }))
@@ -52,18 +54,29 @@ async function follow(ws, end) {
     const logs = await eth.subscribe('logs', {})
     logs.on('data', (log) => report('log', { value: rpc(log) }))
   }
-  async function subscribeAgain() {
-    report('lost', { by: 'on("connect")' })
-    // The subscriptions of the lost connection cannot be ended on the new one.
-    subscriptionManager.clear()
-    await subscribe()
+  async function connect() {
+    const provider = new WebSocketProvider(ws, {}, { delay: 100 })
+    const connected = (web3 = new Web3(provider))
+    async function subscribeAgain() {
+      report('lost', { by: 'on("connect")' })
+      // The subscriptions of the lost connection cannot be ended on the new one.
+      connected.subscriptionManager.clear()
+      await subscribe(connected)
+    }
+    provider.once('connect', () => provider.on('connect', subscribeAgain))
+    provider.once('disconnect', async () => {
+      if (ended) return
+      report('lost', { by: 'on("disconnect")' })
+      await connect()
+    })
+    await subscribe(connected)
   }
-  provider.once('connect', () => provider.on('connect', subscribeAgain))
-  await subscribe()
+  await connect()
   await end
-  await subscriptionManager.unsubscribe()
+  ended = true
+  await web3.subscriptionManager.unsubscribe()
   report('unsubscribed', { by: 'unsubscribe' })
-  provider.disconnect()
+  web3.provider.disconnect()
 }
 
 /** Sends two transactions in a row, with web3.js' own gas and fees. Its own nonces are those of the latest block. */

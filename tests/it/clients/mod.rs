@@ -25,11 +25,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use self::relay::Relay;
 pub(crate) use self::{
     answers::{Call, calls_about},
     caller::Caller,
     follower::Follower,
+    relay::Relay,
 };
 use crate::harness::{self, KEY, Process, Server, check, installed, wait_until};
 

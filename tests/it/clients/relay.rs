@@ -8,9 +8,9 @@ use std::{
 };
 
 /// Accepts connections and relays their bytes to the service and back until the test process ends.
-pub(super) struct Relay {
+pub(crate) struct Relay {
     /// The address for clients.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Relay {
-    pub(super) fn to(service: SocketAddr) -> Self {
+    pub(crate) fn to(service: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Self {
             address: listener.local_addr().unwrap(),
@@ -38,7 +38,7 @@ impl Relay {
     }
 
     /// Ends all connections without a close frame. New ones are accepted but not relayed.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         let mut state = self.state.0.lock().unwrap();
         state.is_cut = true;
         for end in state.open.drain(..) {
@@ -48,7 +48,7 @@ impl Relay {
     }
 
     /// Relays new and waiting connections.
-    pub(super) fn restore(&self) {
+    pub(crate) fn restore(&self) {
         self.state.0.lock().unwrap().is_cut = false;
         self.state.1.notify_all();
     }

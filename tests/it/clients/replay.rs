@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{Observed, REORG_DEPTH, answers::compare, steps};
@@ -241,6 +242,22 @@ impl Replay {
             quantity(&last["blockNumber"]) >= behind,
             "logs ended with {last}, heads with {numbers:?}"
         );
+    }
+
+    /// How many logs a block has.
+    pub(super) fn logs_of(&mut self, hash: B256) -> usize {
+        self.block(&hash.to_string()).1.len()
+    }
+
+    /// Ends the replay, at this block and its logs.
+    pub(super) fn end_at(mut self, hash: B256) {
+        let hash = hash.to_string();
+        let last = self.chain.last().unwrap()["hash"].clone();
+        check("the last head", &last, &json!(hash));
+        let (_, logs) = self.block(&hash);
+        let held = self.logs.iter().filter(|log| log["blockHash"] == hash);
+        check("its logs", &held.cloned().collect(), &logs);
+        self.end();
     }
 
     /// Ends the replay; returns what the client did.

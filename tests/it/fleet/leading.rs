@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// For how long a leader is paused.
-const PAUSED: Duration = Duration::from_secs(30);
+pub(super) const PAUSED: Duration = Duration::from_secs(30);
 
 /// How often nodes were asked for what only a process that follows them asks for.
 fn followed(proxy: &crate::upstreams::proxy::Proxy) -> usize {

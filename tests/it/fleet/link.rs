@@ -1,4 +1,4 @@
-//! A connection between a process and a store that can be cut.
+//! A connection between a process and a store that can be cut, and whose store can change.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,7 +15,7 @@ const READ: &[u8] = b"\r\nXREAD\r\n";
 
 /// Passes bytes on to a server, until the test process ends. While it is cut, connections stay
 /// open, and what is sent arrives when it is healed: as in a network that loses packets, which are
-/// sent again.
+/// sent again. New connections may lead to another server, as behind an address that moves.
 pub(super) struct Link {
     pub(super) address: SocketAddr,
     state: Arc<State>,
@@ -31,6 +31,8 @@ struct Flow {
     is_cut: bool,
     /// Connections that read entries are cut.
     are_reads_cut: bool,
+    /// Directions of connections in which bytes wait.
+    waiting: usize,
 }
 
 impl State {
@@ -39,9 +41,12 @@ impl State {
     }
 
     fn wait(&self, is_reader: &AtomicBool) {
-        drop(self.healed.wait_while(self.lock(), |flow| {
+        let mut flow = self.lock();
+        flow.waiting += 1;
+        let waited = self.healed.wait_while(flow, |flow| {
             flow.is_cut || flow.are_reads_cut && is_reader.load(Ordering::Relaxed)
-        }));
+        });
+        waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
     fn set(&self, is_cut: bool, are_reads_cut: bool) {
@@ -59,6 +64,7 @@ impl Link {
             server,
             is_cut: false,
             are_reads_cut: false,
+            waiting: 0,
         };
         let state = Arc::new(State {
             flow: Mutex::new(flow),
@@ -88,6 +94,17 @@ impl Link {
 
     pub(super) fn heal(&self) {
         self.state.set(false, false);
+    }
+
+    /// Whether it is cut, and somebody has sent something.
+    pub(super) fn is_waited_for(&self) -> bool {
+        let flow = self.state.lock();
+        flow.is_cut && flow.waiting > 0
+    }
+
+    /// Passes new connections on to another server.
+    pub(super) fn lead_to(&self, server: SocketAddr) {
+        self.state.lock().server = server;
     }
 }
 

@@ -10,7 +10,7 @@ use nearhead_chain::campaign;
 use nearhead_fleet::bounds::LEASE;
 
 use super::{
-    link::Link,
+    member::{Member, expired, leader_at},
     moving_chain::{Driver, MovingChain},
     stage::{Stage, epoch, leads, wait_heads},
     subscriber::Ended,
@@ -35,28 +35,11 @@ const OPTIONS: [[&str; 2]; 2] = [
     // resumption of a session was refused in eight runs.
     ["--min-block-wait", "3s"],
     // A proxy notices within this time that a process is not ready any more.
-    ["--shutdown-delay", "1s"],
+    ["--shutdown-delay", "3s"],
 ];
 
-/// A process, and its way to the store.
-struct Member {
-    server: Server,
-    link: Link,
-    has_node: bool,
-}
-
-impl Member {
-    fn join(stage: &Stage, has_node: bool) -> Self {
-        let link = Link::to(stage.redis.address());
-        let url = format!("redis://{}", link.address);
-        let options = [&["--fleet", &url][..], OPTIONS.as_flattened()].concat();
-        let node = has_node.then(|| stage.geth.address());
-        Self {
-            server: Server::of(&mut stage.command(node, &options)),
-            link,
-            has_node,
-        }
-    }
+fn join(stage: &Stage, has_node: bool) -> Member {
+    Member::join(stage, has_node, OPTIONS.as_flattened())
 }
 
 /// What becomes of a process.
@@ -76,16 +59,8 @@ struct Load {
 }
 
 impl Load {
-    /// The place of the process that leads. One that was paused may believe that it still does.
     fn leader(&self, stage: &Stage) -> usize {
-        let mut found = None;
-        wait_until("one process leads", || {
-            let newest = stage.newest_epoch();
-            let is_leader = |one: &Member| leads(&one.server) && Some(epoch(&one.server)) == newest;
-            found = self.members.iter().position(is_leader);
-            found.is_some()
-        });
-        found.unwrap()
+        leader_at(&self.members, stage)
     }
 
     /// The place of the process that is replaced next, as docs/fleet.md has it: those without
@@ -115,7 +90,7 @@ impl Load {
         self.clients.proxy.remove(server.address);
         server.process.check_end(0);
         drop(link);
-        self.add(Member::join(stage, has_node));
+        self.add(join(stage, has_node));
     }
 
     /// One process fails, and is there again; if it led, another one leads in time.
@@ -142,7 +117,7 @@ impl Load {
                 if is_leader {
                     stage.check_next_leader(before, since);
                 }
-                self.add(Member::join(stage, has_node));
+                self.add(join(stage, has_node));
             }
             Fault::Pause => {
                 let server = &self.members[at].server;
@@ -172,13 +147,6 @@ impl Load {
         let pause = driver.pause();
         wait_heads(&all, pause.head);
     }
-
-    /// How often processes have lost the lease because they did not renew it in time.
-    fn expired(&self) -> f64 {
-        let series = "nearhead_fleet_lease_changes_total{change=\"expired\"}";
-        let all = self.members.iter();
-        all.map(|member| member.server.metric(series)).sum()
-    }
 }
 
 /// No request fails while all processes are replaced; none is answered wrong, or with an older head
@@ -194,7 +162,7 @@ fn clients_go_on_while_processes_are_replaced_and_fail() {
     let mut engine = stage.geth.engine();
     let first = chain.take(20, &mut engine);
     let node = stage.geth.address();
-    let members = [true, true, false, false].map(|has_node| Member::join(&stage, has_node));
+    let members = [true, true, false, false].map(|has_node| join(&stage, has_node));
     let servers = members.each_ref().map(|member| &member.server);
     wait_heads(&servers, first);
     let clients = ThroughProxy::start(&servers, node, chain.blocks(), first);
@@ -241,9 +209,9 @@ fn clients_go_on_while_processes_are_replaced_and_fail() {
         for with_data in [true, false] {
             load.leader(&stage);
             driver.allow(STEPS_MAX);
-            let before = load.expired();
+            let before = expired(&load.members);
             stage.redis.kill();
-            wait_until("nobody leads", || load.expired() > before);
+            wait_until("nobody leads", || expired(&load.members) > before);
             driver.allow(STEPS_MAX / 4);
             driver.wait_steps(2);
             stage.redis.restart(with_data);

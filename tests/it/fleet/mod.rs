@@ -13,6 +13,7 @@
 //! | `cut` | a leader that is cut from the store, and from its node |
 //! | `load` | processes that are replaced and killed while clients read and subscribe |
 //! | `libraries` | the client libraries, while a leader is killed and a process is replaced |
+//! | `library_faults` | the same, while leader or store fail, all are replaced, a replica joins |
 //! | `scripts` | the scripts in a real Redis, and their model |
 //! | `sentinel` | a failover of the store that loses writes |
 //! | `presence` | which processes there are, whatever others write |
@@ -29,21 +30,27 @@
 //! `redis` is a Redis of a test's own, with a sentinel, and `link` a way to it that can be cut;
 //! `stage` has Redis, geth and the processes, and `moving_chain` a chain with reorgs; `readers` are
 //! clients that read, `subscriber` is a client of subscriptions, and `sessions` are several of them
-//! that resume by themselves; `through_proxy` has all of these beside what fails, and
-//! `store_access` is the client of a store in this process.
+//! that resume by themselves; `through_proxy` has all of these beside what fails,
+//! `library_sessions` has clients of subscriptions of the libraries, `example_loop` runs their
+//! examples, `member` is a process and its link, and `store_access` is the client of a store in
+//! this process.
 
 mod access_lists;
 mod below_window;
 mod cut;
 mod doctor;
+mod example_loop;
 mod filter_scripts;
 mod filters;
 mod following;
 mod lag;
 mod leading;
 mod libraries;
+mod library_faults;
+mod library_sessions;
 mod link;
 mod load;
+mod member;
 mod moving_chain;
 mod presence;
 mod quota_scripts;

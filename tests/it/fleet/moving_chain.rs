@@ -50,6 +50,11 @@ impl MovingChain {
         (block.number, block.hash)
     }
 
+    /// Whether the next step replaces blocks.
+    fn is_reorg_next(&self) -> bool {
+        self.steps[self.taken].len() > 1
+    }
+
     /// Takes so many steps; returns the head.
     pub(super) fn take(&mut self, count: usize, engine: &mut Engine) -> (u64, B256) {
         let begin = self.taken;
@@ -124,6 +129,25 @@ impl<'a> Driver<'a> {
     pub(super) fn allow(&self, steps: usize) {
         let taken = self.lock().0.taken;
         self.allowed.store(taken + steps, Ordering::Relaxed);
+    }
+
+    /// Takes one step itself; returns the head.
+    pub(super) fn step(&self) -> (u64, B256) {
+        let mut driven = self.lock();
+        let (chain, engine) = &mut *driven;
+        chain.take(1, engine)
+    }
+
+    /// Takes steps itself until the next one is a reorg, and then none until it may again; returns
+    /// the head.
+    pub(super) fn go_to_reorg(&self) -> (u64, B256) {
+        let mut driven = self.lock();
+        let (chain, engine) = &mut *driven;
+        self.allowed.store(0, Ordering::Relaxed);
+        while !chain.is_reorg_next() {
+            chain.take(1, engine);
+        }
+        chain.head()
     }
 
     /// Waits until so many further steps are taken, however slow the machine is.

@@ -85,6 +85,23 @@ impl Redis {
         self.run();
     }
 
+    /// Becomes a replica of this server, which it reaches at this address; returns when it has what
+    /// that one has.
+    pub(super) fn replicate(&self, master: &Self, at: SocketAddr) {
+        // A master waits for five seconds for more replicas.
+        master.call(&[b"CONFIG", b"SET", b"repl-diskless-sync-delay", b"0"]);
+        let port = at.port().to_string();
+        self.call(&[b"REPLICAOF", b"127.0.0.1", port.as_bytes()]);
+        wait_until("a replica of Redis", || {
+            self.replication().contains("master_link_status:up")
+        });
+    }
+
+    /// What it says of its replication.
+    pub(super) fn replication(&self) -> String {
+        self.call(&[b"INFO", b"replication"])
+    }
+
     /// Runs a script with these keys and arguments; returns the answer.
     pub(super) fn eval(&self, script: &str, keys: &[&str], arguments: &[&str]) -> String {
         let count = keys.len().to_string();

@@ -15,11 +15,6 @@ use crate::{
 /// The name of the master.
 const MASTER: &str = "primary";
 
-/// What a server says of its replication.
-fn replication(redis: &Redis) -> String {
-    redis.call(&[b"INFO", b"replication"])
-}
-
 /// The newest epoch that a server knows.
 fn fence(redis: &Redis, stage: &Stage) -> String {
     let key = stage.key("fence");
@@ -62,11 +57,7 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
     let first = stage.go_to(130);
     let link = Link::to(stage.redis.address());
     let second = Redis::start_with("fleet-sentinel-second", &["--repl-timeout", "600"]);
-    let port = link.address.port().to_string();
-    second.call(&[b"REPLICAOF", b"127.0.0.1", port.as_bytes()]);
-    wait_until("a replica of Redis", || {
-        replication(&second).contains("master_link_status:up")
-    });
+    second.replicate(&stage.redis, link.address);
     let sentinel = Sentinel::of(stage.redis.address(), MASTER, "fleet-sentinel-watch");
     wait_until("the sentinel knows it", || sentinel.knows_replicas(1));
 
@@ -105,7 +96,7 @@ fn a_failover_that_loses_writes_leaves_no_gap() {
     let head = stage.go_to(133);
     // The server itself ends connections when its role changes.
     wait_until("failed over", || sentinel.follows(second.address()));
-    assert!(replication(&second).contains("role:master"));
+    assert!(second.replication().contains("role:master"));
     wait_heads(&[&leader, &others[0], &replica], head);
     let (leader, others) = leader_of(others.into_iter().chain([leader]).collect());
     for number in 134..=135 {

@@ -3,7 +3,10 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -19,10 +22,16 @@ pub(crate) const ANSWERED_BY: &str = "x-answered-by";
 pub(crate) struct RoundRobin {
     pub(crate) address: SocketAddr,
     #[cfg(feature = "all-tests")]
-    processes: Processes,
+    shared: Arc<Shared>,
 }
 
-type Processes = Arc<Mutex<Vec<SocketAddr>>>;
+struct Shared {
+    processes: Mutex<Vec<SocketAddr>>,
+    /// Processes that get a request, at most.
+    tries: usize,
+    /// Requests that no process has answered with 200.
+    failed: AtomicUsize,
+}
 
 impl RoundRobin {
     /// Each request goes to one process: what that one does not answer has failed.
@@ -41,44 +50,75 @@ impl RoundRobin {
     fn start(processes: &[SocketAddr], tries: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let processes = Arc::new(Mutex::new(processes.to_vec()));
-        let shared = Arc::clone(&processes);
+        let shared = Arc::new(Shared {
+            processes: Mutex::new(processes.to_vec()),
+            tries,
+            failed: AtomicUsize::new(0),
+        });
+        let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let processes = Arc::clone(&shared);
+                let shared = Arc::clone(&accepting);
                 // A client or a process that ends its connection ends this one.
-                thread::spawn(move || relay(client, &processes, tries));
+                thread::spawn(move || relay(client, &shared));
             }
         });
         Self {
             address,
             #[cfg(feature = "all-tests")]
-            processes,
+            shared,
         }
     }
 
     /// Gives requests to this process too.
     #[cfg(feature = "all-tests")]
     pub(crate) fn add(&self, process: SocketAddr) {
-        lock(&self.processes).push(process);
+        self.shared.lock().push(process);
     }
 
     /// Gives no more requests to this process.
     #[cfg(feature = "all-tests")]
     pub(crate) fn remove(&self, process: SocketAddr) {
-        lock(&self.processes).retain(|one| *one != process);
+        self.shared.lock().retain(|one| *one != process);
+    }
+
+    /// Requests that were not answered with 200, besides those for sessions.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn failed(&self) -> usize {
+        self.shared.failed.load(Ordering::Relaxed)
     }
 }
 
-fn lock(processes: &Processes) -> MutexGuard<'_, Vec<SocketAddr>> {
-    processes.lock().unwrap_or_else(PoisonError::into_inner)
-}
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 
-fn next(processes: &Processes) -> io::Result<SocketAddr> {
-    let mut processes = lock(processes);
-    let next = *processes.first().ok_or(io::ErrorKind::NotConnected)?;
-    processes.rotate_left(1);
-    Ok(next)
+    fn next(&self) -> io::Result<SocketAddr> {
+        let mut processes = self.lock();
+        let next = *processes.first().ok_or(io::ErrorKind::NotConnected)?;
+        processes.rotate_left(1);
+        Ok(next)
+    }
+
+    /// Sends a request to the next process, and to others if that one does not answer.
+    fn send(&self, request: &Request) -> io::Result<(TcpStream, Vec<u8>)> {
+        let attempt = || request.send(self.next()?);
+        let mut answer = attempt();
+        for _ in 1..self.tries {
+            if answer.is_ok() {
+                break;
+            }
+            answer = attempt();
+        }
+        let is_good = |(_, bytes): &(_, Vec<u8>)| bytes.starts_with(b"HTTP/1.1 200 ");
+        if !request.upgrades && !answer.as_ref().is_ok_and(is_good) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
 }
 
 /// A request as it is passed on.
@@ -121,20 +161,20 @@ impl Request {
         Ok(Some(Self { bytes, upgrades }))
     }
 
-    /// Sends it to a process; returns the connection and the beginning of the answer, or all of it.
-    fn send(&self, process: SocketAddr, whole: bool) -> io::Result<(TcpStream, Vec<u8>)> {
+    /// Sends it to a process; returns the connection and the answer: of a session, its beginning.
+    fn send(&self, process: SocketAddr) -> io::Result<(TcpStream, Vec<u8>)> {
         let mut server = TcpStream::connect(process)?;
         server.set_nodelay(true)?;
         server.write_all(&self.bytes)?;
         let mut answer = Vec::new();
-        if whole && !self.upgrades {
-            server.read_to_end(&mut answer)?;
-        } else {
+        if self.upgrades {
             answer.resize(16 << 10, 0);
             let count = server.read(&mut answer)?;
             answer.truncate(count);
+        } else {
+            server.read_to_end(&mut answer)?;
         }
-        if answer.is_empty() || whole && !self.upgrades && !is_complete(&answer) {
+        if answer.is_empty() || !self.upgrades && !is_complete(&answer) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         #[cfg(feature = "all-tests")]
@@ -169,22 +209,14 @@ fn is_complete(answer: &[u8]) -> bool {
 }
 
 /// Passes on one request and its answer, or a session.
-fn relay(client: TcpStream, processes: &Processes, tries: usize) -> io::Result<()> {
+fn relay(client: TcpStream, shared: &Shared) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut to_client = client.try_clone()?;
     let mut from_client = BufReader::new(client);
     let Some(request) = Request::read(&mut from_client)? else {
         return Ok(());
     };
-    let is_whole = tries > 1;
-    let mut answer = request.send(next(processes)?, is_whole);
-    for _ in 1..tries {
-        if answer.is_ok() {
-            break;
-        }
-        answer = request.send(next(processes)?, is_whole);
-    }
-    let (mut server, begin) = answer?;
+    let (mut server, begin) = shared.send(&request)?;
     if request.upgrades {
         let mut to_server = server.try_clone()?;
         thread::spawn(move || {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `sending` | transactions: mined and read back, sent twice, refused here before a node sees them |
 //! | `failing` | nodes that hang, cut, refuse and lie, and how much may be in progress |
-//! | `clients` | ethers and viem send two transactions in a row |
+//! | `clients` | five libraries send two transactions in a row |
 //! | `passing` | other methods: marked, counted, kept from narrowed keys |
 
 mod clients;
