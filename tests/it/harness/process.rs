@@ -61,6 +61,13 @@ impl Output {
         }
     }
 
+    /// The lines so far that have this text.
+    fn lines_with(&self, part: &str) -> String {
+        let captured = self.0.0.lock().unwrap();
+        let lines = captured.text.lines().filter(|line| line.contains(part));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Waits until the process has closed its pipes, and returns the whole text.
     pub(crate) fn into_text(self) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -199,9 +206,15 @@ impl Process {
 }
 
 impl Drop for Process {
+    /// Fails the test if a thread of nearhead panicked: no test of a serving process makes one panic.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            return;
+        }
+        let panicked = self.output.lines_with("nearhead::panic");
+        assert!(panicked.is_empty(), "the process panicked:\n{panicked}");
     }
 }
 
