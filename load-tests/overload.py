@@ -66,6 +66,7 @@ def offer(options, server, workload, share):
     print(
         f"\n{server.name}, {options.work}: {share:.0%} of a core (used: {used:.1%}), "
         f"closed loop before and after: {closed_loops(before, after)}; "
+        f"{capacity / share:,.0f} answers a second of CPU; "
         f"vegeta used {busy:.0%} of a core; "
         f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
     )

@@ -5,12 +5,14 @@ in even ones at any block since then, then reads of keys that are drawn.
 """
 
 import bisect
+import dataclasses
 import itertools
 import os
 import random
 import statistics
 import time
 
+from announced import Delays
 from follow import WINDOW, Heads, followed, percentile, wait_until
 from servers import Failure, metrics, request
 from tables import table
@@ -19,6 +21,8 @@ from wrk import drive
 
 # The bound of the run that shows what memory the state takes, and by how much it may be exceeded.
 BOUND, OVER = 128 << 20, 1 / 8
+# The run with many reads: blocks, reads after each, and how many of a thousand may be fetched.
+MANY_BLOCKS, MANY_READS, MANY_FETCHES = 40, 1_000, 70
 
 
 class Zipf:
@@ -123,9 +127,24 @@ class Counted:
         return hit / (hit + miss) if hit + miss else float("nan")
 
 
-def run(options, chain, follow, more=()):
-    """One run with this value of --state-follow; returns a row of figures, the CPU seconds of each
-    block, and what memory it took."""
+@dataclasses.dataclass
+class Run:
+    """What one run gave."""
+
+    # The figures of the table.
+    row: tuple
+    # CPU seconds of each block with its merge.
+    costs: list
+    # Reads that were fetched, and reads of a key that was never read before, of a thousand.
+    fetched: float
+    new: float
+    # Bytes held, by how many the process grew, and nodes and codes evicted.
+    memory: dict
+
+
+def run(options, chain, follow, more=(), blocks=None, reads_at_block=None, costs_of_hits=False):
+    """One run with this value of --state-follow."""
+    blocks, reads_at_block = blocks or options.state_blocks, reads_at_block or 2 * options.state_reads
     options.nearhead = [*options.nearhead_words, "--state-follow", follow, "--metrics-max-age", "0", *more]
     with followed(options, chain) as (upstream, server):
         heads = Heads(server)
@@ -135,8 +154,9 @@ def run(options, chain, follow, more=()):
         head = int(server.call("eth_blockNumber", []), 16)
         reader.read_drawn(1, head)
         counted = Counted(metrics(server, "nearhead_state_"))
+        readable, delays = Delays(server), []
         costs, reads = [], 0
-        for number in range(options.state_blocks):
+        for number in range(blocks):
             upstream.send()
             began = total(counted.last, "merges_total")
             before = server.cpu_seconds()
@@ -147,16 +167,16 @@ def run(options, chain, follow, more=()):
             merged = lambda: total(metrics(server, "nearhead_state_"), "merges_total") > began or follow == "off"
             wait_until("a merge", merged, seconds=20, pause=0.05)
             costs.append(server.cpu_seconds() - before)
+            delays.append(readable.next())
             counted.add("merge", metrics(server, "nearhead_state_"))
             head = int(upstream.head["blockNumber"], 16)
             at_head = number % 2 == 1
-            reader.read_known(options.state_reads, head, at_head)
+            reader.read_known(reads_at_block // 2, head, at_head)
             counted.add("head" if at_head else "window", metrics(server, "nearhead_state_"))
-            reader.read_drawn(options.state_reads, head)
+            reader.read_drawn(reads_at_block // 2, head)
             counted.add("drawn", metrics(server, "nearhead_state_"))
             resident.append(server.resident_kib() << 10)
-            reads += 2 * options.state_reads
-        blocks = options.state_blocks
+            reads += reads_at_block
         fetches = sum(counted.of(what, "fetches_total") for what in ("head", "window", "drawn"))
         requests = counted.of("merge", "merge_requests_total")
         buckets = sorted(
@@ -170,30 +190,33 @@ def run(options, chain, follow, more=()):
             end: int(counted.of("merge", "merges_total", f'"{end}"'))
             for end in ("whole", "part", "late", "failed")
         }
-        if follow == options.state_follow[0] and not more:
+        if costs_of_hits:
             cost_of_hits(options, server, upstream, reader)
         memory = {
             "held": total(counted.last, "held", "bytes"),
             "growth": max(resident) - resident[0],
             "evicted": sum(counted.of(what, "evicted_total") for what in ("merge", "head", "window", "drawn")),
         }
+        fetched, new = fetches * 1e3 / reads, len(reader.seen) * 1e3 / reads
         row = (
             follow,
             f"{counted.hits('head'):.2%}",
             f"{counted.hits('window'):.2%}",
             f"{counted.hits('drawn'):.1%}",
-            f"{fetches * 1e3 / reads:.0f}",
-            f"{len(reader.seen) * 1e3 / reads:.0f}",
+            f"{fetched:.0f}",
+            f"{new:.0f}",
             f"{requests / blocks:.1f}",
             f"{counted.of('merge', 'merge_bytes_total') / blocks / 1e6:.2f}",
             f"{statistics.median(costs) * 1e3:.1f}",
             f"{percentile(costs, 0.99) * 1e3:.1f}",
+            f"{statistics.median(delays):.0f}",
+            f"{percentile(delays, 0.99):.0f}",
             f"{below(0.5) * 1e3:.0f}",
             f"{below(0.99) * 1e3:.0f}",
             ", ".join(f"{count} {end}" for end, count in ends.items() if count),
             f"{memory['held'] / 1e6:.0f}",
         )
-        return row, costs, memory
+        return Run(row, costs, fetched, new, memory)
 
 
 def cost_of_hits(options, server, upstream, reader):
@@ -226,8 +249,12 @@ def cost_of_hits(options, server, upstream, reader):
 def state(options):
     chain = Chain("mainnet", options.chain_blocks)
     options.nearhead_words = list(options.nearhead)
-    runs = {follow: run(options, chain, follow) for follow in options.state_follow}
-    rows = [row for row, _, _ in runs.values()]
+    first = options.state_follow[0]
+    runs = {
+        follow: run(options, chain, follow, costs_of_hits=follow == first)
+        for follow in options.state_follow
+    }
+    rows = [one.row for one in runs.values()]
     print(
         f"\n{options.state_blocks} blocks; after each, {options.state_reads} reads of keys read before and as many drawn keys, "
         "the n-th as often as 1/n; 60% balances, 30% slots, 10% proofs; of the drawn ones 80% at the head"
@@ -244,6 +271,8 @@ def state(options):
             "MB of JSON a merge (<= 1.2; witness 2.2)",
             "CPU ms a block with its merge",
             "p99",
+            "readable after its announcement, ms, p50 (as `off`)",
+            "p99 (as `off`)",
             "merged after, ms, p50 (<= 150)",
             "p99 (<= 500)",
             "merges",
@@ -251,7 +280,8 @@ def state(options):
         ),
         rows,
     )
-    added_by_merges({follow: costs for follow, (_, costs, _) in runs.items()})
+    added_by_merges({follow: one.costs for follow, one in runs.items()})
+    many_reads(options, chain)
     bounded(options, chain)
 
 
@@ -272,13 +302,36 @@ def added_by_merges(costs):
     )
 
 
+def that_follows(options):
+    """The first value of --state-follow that is measured and merges."""
+    return next((one for one in options.state_follow if one != "off"), "auto")
+
+
+def many_reads(options, chain):
+    """Prints how many of a thousand reads are fetched if there are many after each block."""
+    follow = that_follows(options)
+    one = run(options, chain, follow, blocks=MANY_BLOCKS, reads_at_block=MANY_READS)
+    print(f"\n{MANY_READS:,} reads at each of {MANY_BLOCKS} blocks, --state-follow {follow}")
+    table(
+        ("fetches per 1,000 reads", "keys read for the first time", "goal: the first at most", ""),
+        [
+            (
+                f"{one.fetched:.0f}",
+                f"{one.new:.0f}",
+                MANY_FETCHES,
+                "reached" if one.fetched <= MANY_FETCHES else "MISSED",
+            )
+        ],
+    )
+
+
 def bounded(options, chain):
     """Prints what memory the state takes with a small bound. Freed memory is given back at once: what
     the allocator keeps for a minute is no state."""
-    follow = next((one for one in options.state_follow if one != "off"), "auto")
+    follow = that_follows(options)
     os.environ["MIMALLOC_PURGE_DELAY"] = "0"
     try:
-        of = {one: run(options, chain, one, ("--state-bytes", str(BOUND)))[2] for one in ("off", follow)}
+        of = {one: run(options, chain, one, ("--state-bytes", str(BOUND))).memory for one in ("off", follow)}
     finally:
         del os.environ["MIMALLOC_PURGE_DELAY"]
     memory, without = of[follow], of["off"]
