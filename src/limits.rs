@@ -105,9 +105,15 @@ pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 /// Pause between two looks at that.
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
-/// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and twice as
-/// many each time. If fewer come than were let in, they are accepted as usual again.
+/// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and
+/// `TRIAL_GROWTH` times as many each time. If fewer come than were let in, they are accepted as
+/// usual again.
 pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
+
+/// Times as many connections as the trial before let in, if the workers kept up. A trial and what
+/// goes before it take 0.3 s: the third one, which has to be within a second of the overload's end,
+/// lets in all who come meanwhile.
+pub(crate) const TRIAL_GROWTH: usize = 4;
 
 /// Connections that are let in by one trial.
 pub(crate) const TRIAL_CONNECTIONS_MAX: usize = 256;

@@ -41,7 +41,7 @@ use super::{
 use crate::{
     limits::{
         ACCEPT_ERROR_PAUSE, INTAKE_MAX, KEEPING_UP_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE,
-        RELAPSE_PATIENCE, RELAPSE_WITHIN, TRIAL_CONNECTIONS_MAX, TRIAL_TIME,
+        RELAPSE_PATIENCE, RELAPSE_WITHIN, TRIAL_CONNECTIONS_MAX, TRIAL_GROWTH, TRIAL_TIME,
     },
     metrics::ListenerMetrics,
 };
@@ -174,9 +174,9 @@ impl Acceptor {
                     time::sleep(ACCEPT_ERROR_PAUSE).await;
                 }
             }
-            // Twice as many each time, for as long as the workers keep up.
+            // More each time, for as long as the workers keep up.
             count = match began.elapsed() < KEEPING_UP_MAX && count <= most {
-                true => (count * 2).min(TRIAL_CONNECTIONS_MAX),
+                true => (count * TRIAL_GROWTH).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
         }
