@@ -83,6 +83,10 @@ pub(crate) const PROOF_KEY_NANOS: usize = 5_000;
 /// a mainnet block, 6 of a receipt with nothing but empty logs.
 pub(crate) const RAW_BYTE_NANOS: usize = 4;
 
+/// Nanoseconds that a call to a node is estimated to take until it is answered. Tenants that wait
+/// for turns are charged for the time that it has really taken.
+pub(crate) const NODE_CALL_NANOS: u64 = 10_000_000;
+
 /// Accounts whose state is awaited from upstreams, in all reads together. Each takes tens of
 /// kilobytes until it is verified. At 10 ms a call that is 12,000 a second, more than any upstream
 /// serves. Tenants share them. Half of [`CHEAP_PER_WORKER`], so that an upstream that stalls does

@@ -145,6 +145,13 @@ impl FairPermits {
     }
 }
 
+impl FairPermit {
+    /// Whose it is.
+    pub(crate) const fn share(&self) -> Share {
+        self.share
+    }
+}
+
 impl Drop for FairPermit {
     fn drop(&mut self) {
         self.limit.lock().give_back(self.share, 1);

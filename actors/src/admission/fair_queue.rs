@@ -79,8 +79,8 @@ struct Item<T> {
 pub(crate) enum Entry {
     /// It is refused if it would wait for too long, or has.
     New,
-    /// It has been in the queue before, and what it needs was paid for since: it waits as long as
-    /// it has to.
+    /// It waits as long as it has to: it has been in the queue before, and what it needs was paid
+    /// for since; or whoever waits for it gives it up.
     Again,
 }
 

@@ -1,10 +1,12 @@
 //! Admission: what may be in progress at once, and what happens to work that panics.
 
+mod callers;
 mod cost;
 mod cpu_time;
 mod drain_rate;
 mod fair_permits;
 mod fair_queue;
+mod fair_turns;
 mod first_turns;
 mod memory_level;
 mod panics;
@@ -16,18 +18,20 @@ mod standing_queue;
 mod turns;
 mod work_queue;
 
+pub(crate) use callers::Callers;
 pub use cost::{
     CostClass, FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, LARGE_BODY_BYTES, TURNS_OF_REQUEST,
 };
 #[cfg(test)]
 pub(crate) use cost::{FORWARDED_MAX, REMOTE_MAX};
 pub(crate) use cost::{
-    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_WAIT_MAX, RAW_BYTE_NANOS,
-    REPLY_RETRY_AFTER,
+    LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_ITEMS_PER_TENANT_MAX, QUEUE_WAIT_MAX,
+    RAW_BYTE_NANOS, REPLY_RETRY_AFTER,
 };
 pub(crate) use cpu_time::CpuTime;
 pub use fair_permits::{FairLimit, FairPermit, FairPermits};
 pub(crate) use fair_queue::{Entry, Ticket};
+pub(crate) use fair_turns::{FairTurn, FairTurns};
 pub use first_turns::{FirstTurn, FirstTurns};
 pub use memory_level::MemoryLevel;
 pub use panics::{Panicked, Panics};

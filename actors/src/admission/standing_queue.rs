@@ -14,6 +14,15 @@ pub(crate) struct WaitLimits {
     pub(crate) interval: Duration,
 }
 
+impl WaitLimits {
+    /// Items wait for as long as they have to.
+    pub(super) const NONE: Self = Self {
+        longest: Duration::MAX,
+        target: Duration::MAX,
+        interval: Duration::MAX,
+    };
+}
+
 /// Whether a queue stands: more is offered than is served, so a longer wait serves nobody. It would
 /// only make every answer late.
 ///

@@ -33,7 +33,7 @@ use super::{
     standing::Standing,
 };
 use crate::{
-    admission::{FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, FairPermit},
+    admission::{Callers, FORWARDED_ANSWER_BYTES_MAX, FORWARDED_DEPTH_MAX, FairPermit},
     messages::{NodeAnswer, NodeError, QueryError, Reply},
     trace,
 };
@@ -97,9 +97,11 @@ impl Forwarder {
         let shared = Arc::clone(&self.shared);
         let mut task = JoinSet::new();
         let call = async move {
-            let _permit = permit;
-            let answer = timeout(shared.deadline, shared.call(method, params));
-            answer.await.unwrap_or(Err(QueryError::NoNodeAnswered))
+            let callers = Callers::of(permit.share());
+            let answer = timeout(shared.deadline, shared.call(&callers, method, params));
+            let answer = answer.await.unwrap_or(Err(QueryError::NoNodeAnswered));
+            drop(permit);
+            answer
         };
         task.spawn_on(call.instrument(trace::current()), &self.shared.runtime);
         let answer = task.join_next().await.and_then(Result::ok);
@@ -126,13 +128,16 @@ impl Forwarder {
         let (mut all_unsupported, ids) = (standby.may_all_lack_it(), standby.nodes);
         // Those that may have taken it.
         let mut unknown = ids.len();
+        let callers = Callers::of(permit.share());
         let permit = Arc::new(permit);
         let (sender, mut answers) = mpsc::channel(ids.len().max(1));
         for id in ids {
             let (shared, permit) = (Arc::clone(&self.shared), Arc::clone(&permit));
-            let (transaction, sender) = (transaction.clone(), sender.clone());
+            let (callers, transaction) = (callers.clone(), transaction.clone());
+            let sender = sender.clone();
             let send = async move {
-                let answer = timeout(shared.deadline, shared.send(id, hash, &transaction)).await;
+                let send = shared.send(id, &callers, hash, &transaction);
+                let answer = timeout(shared.deadline, send).await;
                 // Sending fails if the client has been answered, or has gone.
                 let _ = sender.try_send(answer.unwrap_or(Err(Failure::Unknown)));
                 drop(permit);
@@ -168,9 +173,10 @@ impl Forwarder {
     /// the calls up.
     pub(crate) async fn pending_count(&self, permit: FairPermit, address: Address) -> Option<u64> {
         let mut tasks = JoinSet::new();
+        let callers = Callers::of(permit.share());
         for id in self.shared.order().nodes {
-            let shared = Arc::clone(&self.shared);
-            let count = async move { shared.pending_count(id, address).await };
+            let (shared, callers) = (Arc::clone(&self.shared), callers.clone());
+            let count = async move { shared.pending_count(id, &callers, address).await };
             tasks.spawn_on(count.instrument(trace::current()), &self.shared.runtime);
         }
         let mut until = Instant::now() + self.shared.deadline;
@@ -197,7 +203,12 @@ impl Shared {
         )
     }
 
-    async fn call(&self, method: &'static str, params: Box<str>) -> Reply<NodeAnswer> {
+    async fn call(
+        &self,
+        callers: &Callers,
+        method: &'static str,
+        params: Box<str>,
+    ) -> Reply<NodeAnswer> {
         let params = RawValue::from_string(params.into_string());
         // The client's text was parsed before.
         let params = params.map_err(|_| QueryError::Unavailable)?;
@@ -205,7 +216,7 @@ impl Shared {
         let mut all_unsupported = standby.may_all_lack_it();
         for id in standby.nodes {
             let node = &self.nodes[id];
-            let asked = node.ask(method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
+            let asked = node.ask(callers, method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
             match asked.await {
                 Ok(Ok(answer)) => {
                     let json = answer.into_json();
@@ -231,12 +242,18 @@ impl Shared {
     async fn send(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         hash: B256,
         transaction: &Bytes,
     ) -> Result<Result<(), NodeError>, Failure> {
         let node = &self.nodes[id];
         let params = to_raw_value(&[transaction]).map_err(|_| Failure::Nothing)?;
-        let asked = node.ask_again("eth_sendRawTransaction", params, answer_bytes::VALUE);
+        let asked = node.ask_again(
+            callers,
+            "eth_sendRawTransaction",
+            params,
+            answer_bytes::VALUE,
+        );
         match asked.await? {
             Ok(answer) => {
                 let stated = answer.into_json();
@@ -254,10 +271,15 @@ impl Shared {
         }
     }
 
-    async fn pending_count(&self, id: UpstreamId, address: Address) -> Option<u64> {
+    async fn pending_count(
+        &self,
+        id: UpstreamId,
+        callers: &Callers,
+        address: Address,
+    ) -> Option<u64> {
         let params = to_raw_value(&(address, "pending")).ok()?;
         let method = "eth_getTransactionCount";
-        let asked = self.nodes[id].ask_again(method, params, answer_bytes::VALUE);
+        let asked = self.nodes[id].ask_again(callers, method, params, answer_bytes::VALUE);
         let answer = asked.await.ok()?.ok()?;
         let count: U64 = serde_json::from_str(answer.get()).ok()?;
         Some(count.to())

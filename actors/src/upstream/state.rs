@@ -47,7 +47,11 @@ use std::{
 use alloy_primitives::{Address, B256, U256};
 use bytes::Bytes;
 use nearhead_chain::trie::NodeStore;
-use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tracing::Instrument;
 
 pub use block_ref::BlockRef;
@@ -67,6 +71,7 @@ use crate::{
     budget::CallBudget,
     messages::{QueryError, Reply},
     saved::{MergedBlocks, Restored, SavedItems, SavedStatus, WantedState},
+    share::Share,
     trace,
 };
 use access_lists::AccessLists;
@@ -118,6 +123,8 @@ struct Shared {
     store: Arc<NodeStore>,
     /// State that other processes hold too, if this one is in a fleet.
     others: OnceLock<Arc<dyn SharedState>>,
+    /// The share of all other processes whose wants this one fetches.
+    others_share: Share,
     panics: Panics,
 }
 
@@ -187,6 +194,7 @@ impl StateSource {
                 saved: Arc::clone(&restored.status),
                 store,
                 others: OnceLock::new(),
+                others_share: Share::default(),
                 panics: Panics::default(),
             }),
         }
@@ -264,7 +272,7 @@ impl StateSource {
                     slots: slots.clone(),
                     with_code,
                 };
-                let waiter = self.join(block, Wanted::Account(Arc::new(wanted)));
+                let waiter = self.join(budget, block, Wanted::Account(Arc::new(wanted)));
                 in_progress.spawn(async move {
                     let end = waiter.end().await;
                     drop(permit);
@@ -305,7 +313,8 @@ impl StateSource {
     ) -> Reply<Bytes> {
         budget.take_calls(1, Instant::now())?;
         let _permit = permits.take(budget.share())?;
-        self.join(block, Wanted::AccessList(list)).end().await?;
+        let waiter = self.join(budget, block, Wanted::AccessList(list));
+        waiter.end().await?;
         // It is not there any more if lists that were fetched at once fill all room.
         self.held_access_list(&list.hash)
             .ok_or(QueryError::Unavailable)
@@ -329,7 +338,7 @@ impl StateSource {
             with_code: wanted.with_code,
         };
         let wanted = Wanted::Account(Arc::new(wanted));
-        self.join_for(Asks::OtherProcess, block, wanted).end().await
+        self.join_for_others(block, wanted).end().await
     }
 
     /// Fetches an access list for another process, as [`Self::fetch_for_others`].
@@ -348,7 +357,7 @@ impl StateSource {
             });
         }
         let wanted = Wanted::AccessList(list);
-        let waiter = self.join_for(Asks::OtherProcess, block, wanted);
+        let waiter = self.join_for_others(block, wanted);
         waiter.end().await?;
         let json = self.held_access_list(&list.hash);
         Ok(ListForOthers {
@@ -357,16 +366,21 @@ impl StateSource {
         })
     }
 
-    /// Joins the fetch of what is wanted, or begins one.
-    fn join(&self, block: &BlockRef, wanted: Wanted) -> Waiter {
-        self.join_for(Asks::Client, block, wanted)
+    /// Joins a tenant to the fetch of what is wanted, or begins one.
+    fn join(&self, budget: &CallBudget, block: &BlockRef, wanted: Wanted) -> Waiter {
+        self.join_for(Asks::Client, budget.share(), block, wanted)
     }
 
-    fn join_for(&self, asks: Asks, block: &BlockRef, wanted: Wanted) -> Waiter {
-        self.shared.single_flight.join(asks, wanted, |wanted, end| {
+    fn join_for_others(&self, block: &BlockRef, wanted: Wanted) -> Waiter {
+        let share = self.shared.others_share;
+        self.join_for(Asks::OtherProcess, share, block, wanted)
+    }
+
+    fn join_for(&self, asks: Asks, share: Share, block: &BlockRef, wanted: Wanted) -> Waiter {
+        let begin = |callers, wanted, end: watch::Sender<_>| {
             let (shared, block) = (Arc::clone(&self.shared), block.clone());
             let fetch = async move {
-                let fetch = pin!(shared.fetch(asks, &block, &wanted));
+                let fetch = pin!(shared.fetch(asks, &callers, &block, &wanted));
                 let fetched = shared.panics.catch_async(fetch).await;
                 let fetched = fetched.unwrap_or(Err(QueryError::Panicked));
                 // Sending fails only if no read waits any more.
@@ -376,6 +390,7 @@ impl StateSource {
             self.shared
                 .runtime
                 .spawn(fetch.instrument(trace::current()))
-        })
+        };
+        self.shared.single_flight.join(asks, share, wanted, begin)
     }
 }

@@ -31,11 +31,7 @@ use std::{
 use alloy_json_rpc::{ErrorPayload, RpcRecv, RpcSend};
 use alloy_primitives::{B256, U64};
 use serde_json::value::RawValue;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    task::JoinSet,
-    time,
-};
+use tokio::{task::JoinSet, time};
 
 pub(crate) use claim::HeadClaim;
 pub(crate) use error::{CallError, ClientError, printable};
@@ -46,6 +42,10 @@ pub(super) use negative_cache::NegativeCache;
 pub(crate) use optional_method::OptionalMethod;
 
 use super::Endpoint;
+use crate::{
+    admission::{Callers, FairTurn, FairTurns, QUEUE_ITEMS_PER_TENANT_MAX},
+    share::Share,
+};
 use node_span::traced;
 use optional_method::MissingMethods;
 use transport::Transport;
@@ -100,12 +100,14 @@ pub(crate) struct UpstreamClient {
     inner: Arc<Inner>,
     /// Longest wait for a turn, and again for the answer.
     timeout: Duration,
+    /// On whose behalf it calls.
+    callers: Callers,
 }
 
 struct Inner {
     endpoint: Endpoint,
     limits: CallLimits,
-    turns: Semaphore,
+    turns: FairTurns,
     transport: Transport,
     missing: MissingMethods,
 }
@@ -117,9 +119,14 @@ impl UpstreamClient {
     /// TLS or HTTP cannot be set up.
     pub(crate) fn new(endpoint: Endpoint, limits: CallLimits) -> Result<Self, ClientError> {
         let transport = Transport::new(&endpoint, limits.answer_bytes_max)?;
-        let turns = Semaphore::new(limits.concurrency.clamp(1, Semaphore::MAX_PERMITS));
+        let concurrency = limits.concurrency.max(1);
+        // Who follows the chain asks for some blocks at once, and for as many receipts of each.
+        let waiting_max = concurrency.saturating_mul(concurrency);
+        let waiting_max = waiting_max.max(QUEUE_ITEMS_PER_TENANT_MAX);
+        let turns = FairTurns::new(concurrency, waiting_max);
         Ok(Self {
             timeout: limits.timeout,
+            callers: Callers::of(Share::default()),
             inner: Arc::new(Inner {
                 endpoint,
                 limits,
@@ -133,8 +140,17 @@ impl UpstreamClient {
     /// The same client, with calls that wait no longer than this.
     pub(crate) fn within(&self, longest: Duration) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
             timeout: longest.min(self.inner.limits.timeout),
+            ..self.clone()
+        }
+    }
+
+    /// The same client, with calls that wait for their turn among those of these tenants. Calls of
+    /// the client itself are those of another tenant: of who follows the chain.
+    pub(crate) fn on_behalf_of(&self, callers: &Callers) -> Self {
+        Self {
+            callers: callers.clone(),
+            ..self.clone()
         }
     }
 
@@ -405,9 +421,9 @@ impl UpstreamClient {
     }
 
     /// Waits for the turn of a call, at most as long as the timeout.
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, CallError> {
-        let turn = time::timeout(self.timeout, self.inner.turns.acquire()).await;
-        turn.ok().and_then(Result::ok).ok_or(CallError::Busy)
+    async fn turn(&self) -> Result<FairTurn, CallError> {
+        let turn = time::timeout(self.timeout, self.inner.turns.take(&self.callers)).await;
+        turn.ok().flatten().ok_or(CallError::Busy)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::node_error::node_error;
 use crate::{
+    admission::Callers,
     messages::NodeError,
     upstream::{
         Endpoint,
@@ -59,14 +60,16 @@ impl ForwardNode {
         self.client.endpoint()
     }
 
-    /// Makes a call: the answer, or the upstream's own error.
+    /// Makes a call for these tenants: the answer, or the upstream's own error.
     pub(super) async fn ask(
         &self,
+        callers: &Callers,
         method: &'static str,
         params: Box<RawValue>,
         bytes_max: usize,
     ) -> Result<Result<JsonAnswer, NodeError>, Failure> {
-        let answer = self.client.ask(method, params, bytes_max).await;
+        let client = self.client.on_behalf_of(callers);
+        let answer = client.ask(method, params, bytes_max).await;
         self.judge(method, answer)
     }
 
@@ -74,13 +77,15 @@ impl ForwardNode {
     /// idle one does without anybody's notice.
     pub(super) async fn ask_again(
         &self,
+        callers: &Callers,
         method: &'static str,
         params: Box<RawValue>,
         bytes_max: usize,
     ) -> Result<Result<JsonAnswer, NodeError>, Failure> {
-        let mut answer = self.client.ask(method, params.clone(), bytes_max).await;
+        let client = self.client.on_behalf_of(callers);
+        let mut answer = client.ask(method, params.clone(), bytes_max).await;
         if matches!(answer, Err(CallError::Connection(_))) {
-            answer = self.client.ask(method, params, bytes_max).await;
+            answer = client.ask(method, params, bytes_max).await;
         }
         self.judge(method, answer)
     }

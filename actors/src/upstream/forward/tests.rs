@@ -48,11 +48,20 @@ impl Scene {
     }
 
     async fn scripted(timeout: Duration, upstreams: impl Iterator<Item = Script>) -> Self {
+        Self::calling(FORWARDED_MAX * 2, timeout, upstreams).await
+    }
+
+    /// With so many calls to each upstream at a time.
+    async fn calling(
+        concurrency: usize,
+        timeout: Duration,
+        upstreams: impl Iterator<Item = Script>,
+    ) -> Self {
         let (mut clients, mut scripts) = (Vec::new(), Vec::new());
         for script in upstreams {
             let (url, script) = script.serve().await;
             let limits = CallLimits {
-                concurrency: FORWARDED_MAX * 2,
+                concurrency,
                 timeout,
                 answer_bytes_max: 4_096,
             };
@@ -82,10 +91,14 @@ impl Scene {
     }
 
     async fn call(&self) -> Reply<NodeAnswer> {
+        self.call_for(&self.budget, r#"[{"a" : 1},"b"]"#).await
+    }
+
+    async fn call_for(&self, budget: &CallBudget, params: &str) -> Reply<NodeAnswer> {
         let call = ForwardCall {
-            budget: self.budget.clone(),
+            budget: budget.clone(),
             method: "txpool_status",
-            params: r#"[{"a" : 1},"b"]"#.into(),
+            params: params.into(),
         };
         ask(&self.actor, call).await
     }
@@ -385,4 +398,20 @@ async fn what_is_in_progress_is_bounded_and_ends_with_its_client() {
     drop(send);
     until("both nodes got it", || scene.calls() == [1, 1]).await;
     until("the calls ended", || scene.in_use() == 0).await;
+}
+
+#[actix::test]
+async fn a_tenant_does_not_wait_for_all_calls_of_another_one() {
+    const FLOOD: usize = 40;
+    let script = Script::answering(|_| ok());
+    let scene = Scene::calling(1, Duration::from_secs(60), [script].into_iter()).await;
+    let other = CallBudget::default();
+    let flood = (0..FLOOD).map(|_| scene.call_for(&scene.budget, r#"["flood"]"#));
+    let calls = flood.chain([scene.call_for(&other, r#"["other"]"#)]);
+    for answer in futures_util::future::join_all(calls).await {
+        assert!(matches!(answer, Ok(NodeAnswer::Result(_))), "{answer:?}");
+    }
+    let calls = scene.scripts[0].calls.lock();
+    let place = calls.iter().position(|call| call.params[0] == "other");
+    assert!(place.unwrap() < FLOOD / 2, "{place:?}");
 }

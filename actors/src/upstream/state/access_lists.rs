@@ -1,14 +1,13 @@
 //! Access lists of blocks (EIP-7928) that are held for clients.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use alloy_primitives::B256;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time,
-};
+use tokio::time;
+
+use crate::admission::{Callers, FairTurn, FairTurns, QUEUE_ITEMS_PER_TENANT_MAX};
 
 /// Bytes of JSON that are held: twice the lists of 128 blocks of mainnet, at 60 million gas each.
 const BYTES_MAX: usize = 64 << 20;
@@ -25,14 +24,14 @@ const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct AccessLists {
     held: Mutex<Held>,
-    turns: Arc<Semaphore>,
+    turns: FairTurns,
 }
 
 impl Default for AccessLists {
     fn default() -> Self {
         Self {
             held: Mutex::default(),
-            turns: Arc::new(Semaphore::new(IN_PROGRESS_MAX)),
+            turns: FairTurns::new(IN_PROGRESS_MAX, QUEUE_ITEMS_PER_TENANT_MAX),
         }
     }
 }
@@ -45,11 +44,11 @@ struct Held {
 }
 
 impl AccessLists {
-    /// Waits for a turn to ask for a list and to verify it; `None` if it does not come in time.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        // The semaphore is never closed.
-        time::timeout(TURN_WAIT_MAX, turn).await.ok()?.ok()
+    /// Waits for a turn to ask for a list and to verify it, which tenants share; `None` if it does
+    /// not come in time.
+    pub(super) async fn turn(&self, callers: &Callers) -> Option<FairTurn> {
+        let turn = time::timeout(TURN_WAIT_MAX, self.turns.take(callers)).await;
+        turn.ok().flatten()
     }
 
     pub(super) fn get(&self, hash: &B256) -> Option<Bytes> {

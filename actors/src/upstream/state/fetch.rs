@@ -17,6 +17,7 @@ use super::{
     single_flight::{Asks, ListRef, Subject, Wanted, WantedAccount},
 };
 use crate::{
+    admission::Callers,
     messages::{QueryError, Reply},
     upstream::{
         client::{CallError, OptionalMethod, UpstreamClient, answer_bytes},
@@ -48,16 +49,24 @@ pub(super) enum Retry {
 impl Shared {
     /// Gets what is wanted: from what an earlier process has saved, from other processes, or from
     /// upstreams.
-    pub(super) async fn fetch(&self, asks: Asks, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
+    pub(super) async fn fetch(
+        &self,
+        asks: Asks,
+        callers: &Callers,
+        block: &BlockRef,
+        wanted: &Wanted,
+    ) -> Reply<()> {
         // A want of another process has found that none has it.
         let others = self.others.get().filter(|_| asks == Asks::Client);
         if let Wanted::AccessList(list) = wanted
             && let Some(others) = others
         {
-            return self.fetch_shared_list(&**others, block, *list).await;
+            return self
+                .fetch_shared_list(&**others, callers, block, *list)
+                .await;
         }
         let Some(parts) = wanted.parts() else {
-            return self.ask_upstreams(block, wanted).await;
+            return self.ask_upstreams(callers, block, wanted).await;
         };
         if let Some(items) = &self.items
             && items.load(Arc::clone(&block.state), parts.clone()).await
@@ -69,7 +78,7 @@ impl Shared {
         {
             return Ok(());
         }
-        let fetched = self.ask_upstreams(block, wanted).await;
+        let fetched = self.ask_upstreams(callers, block, wanted).await;
         self.give_to_others();
         if let (Err(_), Some(others)) = (&fetched, others) {
             others.give_back(block, &parts).await;
@@ -81,6 +90,7 @@ impl Shared {
     async fn fetch_shared_list(
         &self,
         others: &dyn SharedState,
+        callers: &Callers,
         block: &BlockRef,
         list: ListRef,
     ) -> Reply<()> {
@@ -88,7 +98,8 @@ impl Shared {
             self.access_lists.insert(list.hash, json);
             return Ok(());
         }
-        let fetched = self.ask_upstreams(block, &Wanted::AccessList(list)).await;
+        let wanted = Wanted::AccessList(list);
+        let fetched = self.ask_upstreams(callers, block, &wanted).await;
         if fetched.is_err() {
             others.give_back_list(list.hash).await;
         }
@@ -104,14 +115,19 @@ impl Shared {
     }
 
     /// Asks one upstream after another until one gives what is wanted.
-    async fn ask_upstreams(&self, block: &BlockRef, wanted: &Wanted) -> Reply<()> {
+    async fn ask_upstreams(
+        &self,
+        callers: &Callers,
+        block: &BlockRef,
+        wanted: &Wanted,
+    ) -> Reply<()> {
         let order = self.standing.order(Instant::now());
         let mut retry = match order.is_limited {
             true => Retry::Soon,
             false => Retry::Futile,
         };
         for id in order.upstreams {
-            match self.fetch_from(id, block, wanted).await {
+            match self.fetch_from(id, callers, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     if self.report(id, block, wanted.subject(), &error) == Retry::Soon {
@@ -129,13 +145,16 @@ impl Shared {
     async fn fetch_from(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         block: &BlockRef,
         wanted: &Wanted,
     ) -> Result<(), StateFetchError> {
         let wanted = match wanted {
             Wanted::Account(wanted) => wanted,
-            Wanted::Accounts(wanted) => return self.fetch_accounts(id, block, wanted).await,
-            Wanted::AccessList(list) => return self.fetch_access_list(id, *list).await,
+            Wanted::Accounts(wanted) => {
+                return self.fetch_accounts(id, callers, block, wanted).await;
+            }
+            Wanted::AccessList(list) => return self.fetch_access_list(id, callers, *list).await,
         };
         // The account is often resident when its code is not.
         let known = match wanted.with_code {
@@ -144,11 +163,12 @@ impl Shared {
         };
         let account = match known {
             Some(account) => account,
-            None => self.fetch_proof(id, block, wanted).await?,
+            None => self.fetch_proof(id, callers, block, wanted).await?,
         };
         match account {
             Some(account) if wanted.with_code => {
-                self.fetch_code(id, block, wanted, account.code_hash).await
+                self.fetch_code(id, callers, block, wanted, account.code_hash)
+                    .await
             }
             _ => Ok(()),
         }
@@ -157,11 +177,13 @@ impl Shared {
     async fn fetch_proof(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         block: &BlockRef,
         wanted: &Arc<WantedAccount>,
     ) -> Result<Option<TrieAccount>, StateFetchError> {
         let client = self.having(id, OptionalMethod::Proof)?;
         let json = client
+            .on_behalf_of(callers)
             .proof(wanted.address, &wanted.slots, block.hash)
             .await;
         let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
@@ -178,6 +200,7 @@ impl Shared {
     async fn fetch_code(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         block: &BlockRef,
         wanted: &WantedAccount,
         code_hash: B256,
@@ -186,6 +209,7 @@ impl Shared {
             return Ok(());
         }
         let client = self.having(id, OptionalMethod::Code)?;
+        let client = client.on_behalf_of(callers);
         let json = client.code(wanted.address, block.hash).await;
         let json = json.inspect_err(|_| self.counts.count_call(CallEnd::Failed))?;
         let state = Arc::clone(&block.state);
@@ -201,11 +225,14 @@ impl Shared {
     async fn fetch_access_list(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         list: ListRef,
     ) -> Result<(), StateFetchError> {
         let client = self.having(id, OptionalMethod::AccessList)?;
-        let turn = self.access_lists.turn().await.ok_or(CallError::Busy)?;
-        let asked = self.ask_access_list(client, list, usize::MAX, turn).await;
+        let client = client.on_behalf_of(callers);
+        let turn = self.access_lists.turn(callers).await;
+        let turn = turn.ok_or(CallError::Busy)?;
+        let asked = self.ask_access_list(&client, list, usize::MAX, turn).await;
         self.counts.count_call(match &asked {
             Ok(_) => CallEnd::Verified,
             Err(StateFetchError::Refuted(_)) => CallEnd::Refuted,

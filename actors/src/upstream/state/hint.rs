@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::{BlockRef, StateSource, merging::batches};
-use crate::{budget::CallBudget, trace, upstream::client::OptionalMethod};
+use crate::{admission::Callers, budget::CallBudget, trace, upstream::client::OptionalMethod};
 
 /// Accounts and slots that are taken from a hint.
 const HINT_ITEMS_MAX: usize = 512;
@@ -67,7 +67,8 @@ impl StateSource {
             .shared
             .having(id, OptionalMethod::CallAccessList)
             .ok()?;
-        let client = client.within(HINT_TIMEOUT);
+        let callers = Callers::of(budget.share());
+        let client = client.on_behalf_of(&callers).within(HINT_TIMEOUT);
         let (call, overrides) = as_json(call)?;
         budget.take_calls(1, Instant::now()).ok()?;
         let (shared, block) = (Arc::clone(&self.shared), block.clone());

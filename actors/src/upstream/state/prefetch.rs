@@ -17,10 +17,13 @@ use super::{
     single_flight::{Wanted, WantedAccounts},
 };
 use crate::{
-    admission::FairPermits,
+    admission::{Callers, FairPermits},
     budget::CallBudget,
     messages::{QueryError, Reply},
-    upstream::{client::OptionalMethod, health::UpstreamId},
+    upstream::{
+        client::{CallError, OptionalMethod},
+        health::UpstreamId,
+    },
 };
 
 /// Accounts and slots of one prefetch. What a call reads beyond them is fetched when it is met.
@@ -95,7 +98,8 @@ impl StateSource {
             state_root: block.state.root(),
             batches,
         };
-        let waiter = self.join(block, Wanted::Accounts(Arc::new(wanted)));
+        let wanted = Wanted::Accounts(Arc::new(wanted));
+        let waiter = self.join(budget, block, wanted);
         waiter.end().await
     }
 
@@ -133,11 +137,12 @@ impl Shared {
     pub(super) async fn fetch_accounts(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         block: &BlockRef,
         wanted: &WantedAccounts,
     ) -> Result<(), StateFetchError> {
         let batches = wanted.batches.iter().cloned();
-        let fetches = batches.map(|batch| self.fetch_batch(id, block, batch));
+        let fetches = batches.map(|batch| self.fetch_batch(id, callers, block, batch));
         join_all(fetches).await.into_iter().collect()
     }
 
@@ -145,11 +150,13 @@ impl Shared {
     async fn fetch_batch(
         &self,
         id: UpstreamId,
+        callers: &Callers,
         block: &BlockRef,
         batch: Vec<WantedProof>,
     ) -> Result<(), StateFetchError> {
-        let turn = self.turns.batch().await;
+        let turn = self.turns.batch(callers).await.ok_or(CallError::Busy)?;
         let client = self.having(id, OptionalMethod::Proof)?;
+        let client = client.on_behalf_of(callers);
         let without_slots = batch.iter().filter(|(_, slots)| slots.is_empty());
         let with_code: Vec<Address> = without_slots.map(|(address, _)| *address).collect();
         if !with_code.is_empty() {

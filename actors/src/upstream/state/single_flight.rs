@@ -11,8 +11,10 @@ use tokio::{
 };
 
 use crate::{
+    admission::Callers,
     messages::{QueryError, Reply},
     saved::WantedState,
+    share::Share,
 };
 
 /// What a node is asked for.
@@ -144,6 +146,8 @@ struct Flight {
     /// Distinguishes it from a later fetch of what is equal.
     number: u64,
     waiting: usize,
+    /// The tenants of those that wait or have waited.
+    callers: Callers,
     end: watch::Receiver<End>,
     task: AbortHandle,
 }
@@ -158,13 +162,14 @@ pub(super) struct Waiter {
 }
 
 impl SingleFlight {
-    /// Joins the fetch of what is wanted, or begins one. `begin` spawns its task, which sends the
-    /// result.
+    /// Joins a tenant to the fetch of what is wanted, or begins one. `begin` spawns its task, which
+    /// sends the result.
     pub(super) fn join(
         &self,
         asks: Asks,
+        share: Share,
         wanted: Wanted,
-        begin: impl FnOnce(Wanted, watch::Sender<End>) -> JoinHandle<()>,
+        begin: impl FnOnce(Callers, Wanted, watch::Sender<End>) -> JoinHandle<()>,
     ) -> Waiter {
         let key = (asks, wanted);
         let mut in_progress = self.in_progress.lock();
@@ -172,17 +177,20 @@ impl SingleFlight {
             && flight.is_in_progress()
         {
             flight.waiting += 1;
+            flight.callers.add(share);
             let (number, end) = (flight.number, flight.end.clone());
             return self.waiter(key, number, end);
         }
         in_progress.begun += 1;
         let number = in_progress.begun;
         let (sender, end) = watch::channel(None);
+        let callers = Callers::of(share);
         let flight = Flight {
             number,
             waiting: 1,
+            callers: callers.clone(),
             end: end.clone(),
-            task: begin(key.1.clone(), sender).abort_handle(),
+            task: begin(callers, key.1.clone(), sender).abort_handle(),
         };
         in_progress.flights.insert(key.clone(), flight);
         self.waiter(key, number, end)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::admission::{Callers, FairTurn, FairTurns, QUEUE_ITEMS_PER_TENANT_MAX};
+
 /// Batches of all calls together that are asked for at a time, each in two requests at most.
 const BATCHES_AT_ONCE: usize = 8;
 /// Hints of all calls together that are asked for at a time: a node runs the call for each.
@@ -12,24 +14,23 @@ const HINTS_AT_ONCE: usize = 2;
 /// The turns of all calls.
 #[derive(Debug)]
 pub(super) struct Turns {
-    batches: Arc<Semaphore>,
+    batches: FairTurns,
     hints: Arc<Semaphore>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
         Self {
-            batches: Arc::new(Semaphore::new(BATCHES_AT_ONCE)),
+            batches: FairTurns::new(BATCHES_AT_ONCE, QUEUE_ITEMS_PER_TENANT_MAX),
             hints: Arc::new(Semaphore::new(HINTS_AT_ONCE)),
         }
     }
 }
 
 impl Turns {
-    /// Waits for a turn of a batch of accounts.
-    pub(super) async fn batch(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
-        Arc::clone(&self.batches).acquire_owned().await.ok()
+    /// Waits for a turn of a batch of accounts, which tenants share.
+    pub(super) async fn batch(&self, callers: &Callers) -> Option<FairTurn> {
+        self.batches.take(callers).await
     }
 
     /// Takes a turn of a hint, if one is free.

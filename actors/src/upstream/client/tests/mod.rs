@@ -3,6 +3,7 @@
 mod answers;
 mod http;
 pub(in crate::upstream) mod server;
+mod turns;
 mod websocket;
 
 use alloy_primitives::{Address, U256};

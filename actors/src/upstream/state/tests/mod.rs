@@ -8,6 +8,7 @@ mod liars;
 mod merges;
 mod reads;
 mod shared;
+mod turns;
 mod upstreams;
 mod witnesses;
 
@@ -43,6 +44,12 @@ use crate::{
 /// asks for.
 const ACCOUNTS: u64 = 60;
 const AT: BlockId = BlockId::Number(BlockNumberOrTag::Tag(BlockTag::Latest));
+
+const LIMITS: CallLimits = CallLimits {
+    concurrency: 64,
+    timeout: Duration::from_secs(60),
+    answer_bytes_max: 64 << 20,
+};
 
 static FULL: LazyLock<Arc<State>> = LazyLock::new(|| {
     let account = |number: u64| {
@@ -136,7 +143,7 @@ impl Scene {
         for respond in upstreams {
             served.push(Script::answering(*respond).serve().await);
         }
-        Self::with(store, served, 64 << 20)
+        Self::with_limits(store, served, LIMITS)
     }
 
     /// With upstreams that are served, and answers of at most so many bytes.
@@ -146,10 +153,18 @@ impl Scene {
         answer_bytes_max: usize,
     ) -> Self {
         let limits = CallLimits {
-            concurrency: 64,
-            timeout: Duration::from_secs(60),
             answer_bytes_max,
+            ..LIMITS
         };
+        Self::with_limits(store, served, limits)
+    }
+
+    /// With upstreams that are served, and these bounds of the calls to each.
+    fn with_limits(
+        store: &Arc<NodeStore>,
+        served: Vec<(String, Arc<Script>)>,
+        limits: CallLimits,
+    ) -> Self {
         let client = |(url, script): (String, Arc<Script>)| {
             let client = UpstreamClient::new(url.parse().unwrap(), limits).unwrap();
             (client, script)
