@@ -36,8 +36,9 @@ impl HeldReply {
     }
 
     /// The same reply, with this record of whether its last bytes were passed on.
-    pub(super) fn recorded_by(self, passed_on: Rc<Cell<bool>>) -> Self {
-        Self { passed_on, ..self }
+    pub(super) fn recorded_by(mut self, passed_on: Rc<Cell<bool>>) -> Self {
+        self.passed_on = passed_on;
+        self
     }
 
     /// Records that its last bytes were passed on to the connection.
@@ -48,5 +49,12 @@ impl HeldReply {
     /// Records that the client took a part of it.
     pub(crate) fn progressed(&self, now: Instant) {
         self.charge.progressed(now);
+    }
+}
+
+impl Drop for HeldReply {
+    /// The charge is given back next, and its end is a part of what is measured.
+    fn drop(&mut self) {
+        self.charge.progressed(Instant::now());
     }
 }

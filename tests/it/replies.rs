@@ -110,6 +110,40 @@ fn slow_clients_lose_their_replies_when_another_tenant_needs_the_memory() {
     wait_until("everything is given back", || used(&server) == 0.0);
 }
 
+/// While nobody reads, a refusal says that it will take long. That is measured, so it says so only
+/// after a while.
+#[test]
+fn a_refusal_says_when_there_will_be_room() {
+    let options = ["--reply-bytes", "1048576", "--workers", "2"];
+    let server = Server::start(&[&SCENE[..], &options].concat());
+    let batch = batch(200);
+    let mut asks = Connection::open(server.address, "/v3/slow-key");
+    let mut stalled = Vec::new();
+    let mut waits = Vec::new();
+    wait_until("a refusal says that nothing is released", || {
+        // Those that were held for five seconds make way for others.
+        stalled.push(stalls(&server, &batch));
+        let response = asks.post(&batch);
+        let Some(wait) = response.header("retry-after") else {
+            return false;
+        };
+        let answer: Value = serde_json::from_slice(&response.body).unwrap();
+        let said = answer["error"]["data"]["backoff_seconds"].to_string();
+        check("refused", &(response.status, wait), &(503, said.as_str()));
+        waits.push(wait.parse::<u64>().unwrap());
+        waits.last() == Some(&30)
+    });
+    assert!(
+        waits.iter().all(|wait| (1..=30).contains(wait)),
+        "{waits:?}"
+    );
+    check("before it is measured", &waits[0], &1);
+    drop(stalled);
+    wait_until("the room is there again", || {
+        asks.post(&batch).status == 200
+    });
+}
+
 #[test]
 fn a_slow_session_is_closed_when_another_tenant_needs_the_memory() {
     let server = Server::start(&[&SCENE[..], &["--reply-bytes", "1048576"]].concat());

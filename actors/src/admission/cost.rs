@@ -30,8 +30,17 @@ pub(crate) const REPLY_SLOW_AFTER: Duration = Duration::from_secs(5);
 /// is mostly shared with the window stays below.
 pub(crate) const REPLY_BYTES_IF_SHORT: usize = 256 << 10;
 
-/// How long a client should wait whose query or reply finds no memory.
-pub(crate) const REPLY_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a client should wait where the wait is not measured: while the process is short of
+/// memory, and before memory or permits have been held for [`HOLD_TIME_WINDOW`].
+pub(crate) const RETRY_AFTER_UNMEASURED: Duration = Duration::from_secs(1);
+
+/// Longest time that a client should wait for memory or a permit, also where nothing is released:
+/// what is measured over seconds says little about minutes.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
+/// Time after which it is measured again how long memory and permits are held. Refusals go by the
+/// last two of these windows.
+pub(crate) const HOLD_TIME_WINDOW: Duration = Duration::from_secs(2);
 
 /// Time for which a worker makes parts of large replies before it looks at its sockets again: one
 /// part of a proof (32 KiB) takes longer, so that one is made at a time.

@@ -8,6 +8,7 @@ mod fair_permits;
 mod fair_queue;
 mod fair_turns;
 mod first_turns;
+mod hold_time;
 mod memory_level;
 mod panics;
 mod permits;
@@ -26,7 +27,7 @@ pub use cost::{
 pub(crate) use cost::{FORWARDED_MAX, REMOTE_MAX};
 pub(crate) use cost::{
     LIGHT_WORK_MAX, LOOKUP_NANOS, PROOF_KEY_NANOS, QUEUE_ITEMS_PER_TENANT_MAX, QUEUE_WAIT_MAX,
-    RAW_BYTE_NANOS, REPLY_RETRY_AFTER,
+    RAW_BYTE_NANOS, RETRY_AFTER_UNMEASURED,
 };
 pub(crate) use cpu_time::CpuTime;
 pub use fair_permits::{FairLimit, FairPermit, FairPermits};

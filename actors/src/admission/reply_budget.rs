@@ -7,12 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
-use super::cost::{REPLY_BYTES_IF_SHORT, REPLY_RETRY_AFTER, REPLY_SLOW_AFTER};
+use super::{
+    cost::{REPLY_BYTES_IF_SHORT, REPLY_SLOW_AFTER, RETRY_AFTER_MAX, RETRY_AFTER_UNMEASURED},
+    hold_time::HoldTime,
+};
 use crate::{
     messages::{QueryError, Reply},
     share::Share,
@@ -77,6 +80,8 @@ struct Ledger {
     tenants: HashMap<u64, Tenant>,
     next_id: u64,
     counts: ReplyUse,
+    /// How long the bytes of all tenants are held.
+    hold: HoldTime,
 }
 
 /// What the replies of one tenant hold. A tenant without any has no entry.
@@ -84,6 +89,8 @@ struct Ledger {
 struct Tenant {
     weight: u64,
     used: usize,
+    /// How long its bytes are held.
+    hold: HoldTime,
     replies: HashMap<u64, Held>,
     /// Replies that can be ended, by [`Held::noted`].
     slowest: BTreeSet<(u64, u64)>,
@@ -120,6 +127,7 @@ impl ReplyBudget {
                 max,
                 ..ReplyUse::default()
             },
+            hold: HoldTime::default(),
         };
         Self {
             max,
@@ -131,15 +139,15 @@ impl ReplyBudget {
     /// that holds most lose their replies.
     ///
     /// # Errors
-    /// [`QueryError::Overloaded`]: no other reply may be ended for this one.
+    /// [`QueryError::Overloaded`]: no other reply may be ended for this one. It says when so many
+    /// bytes will have been released, as it was measured.
     pub fn charge(&self, share: Share, bytes: usize, now: Instant) -> Reply<ReplyCharge> {
         let mut ledger = self.ledger.lock();
-        let (has_room, evicted) = ledger.make_room(share, bytes, now);
-        let charged = has_room.then(|| ledger.add(share, bytes, now));
-        ledger.counts.refused += u64::from(!has_room);
+        let (room, evicted) = ledger.make_room(share, bytes, now);
+        let charged = room.map(|()| ledger.add(share, bytes, now));
         drop(ledger);
         evicted.into_iter().for_each(Evict::evict);
-        let (tenant, id, progress) = charged.ok_or(REFUSED)?;
+        let (tenant, id, progress) = charged?;
         Ok(ReplyCharge {
             ledger: Arc::clone(&self.ledger),
             share,
@@ -163,14 +171,14 @@ impl ReplyBudget {
     /// Ends every reply whose client is slow.
     pub(crate) fn evict_slow(&self, now: Instant) {
         let mut ledger = self.ledger.lock();
-        let now = millis(ledger.began, now);
+        let at = millis(ledger.began, now);
         let tenants: Vec<u64> = ledger.tenants.keys().copied().collect();
         let mut evicted = Vec::new();
         for tenant in tenants {
             while let Some((id, taken)) = ledger.slowest_of(tenant)
-                && is_slow(taken, now)
+                && is_slow(taken, at)
             {
-                evicted.extend(ledger.remove(tenant, id, Some(Reason::Memory)));
+                evicted.extend(ledger.remove(tenant, id, Some(Reason::Memory), now));
             }
         }
         drop(ledger);
@@ -197,18 +205,18 @@ impl ReplyCharge {
     /// As [`ReplyBudget::charge`]. What was charged before stays.
     pub fn grow_to(&self, bytes: usize, now: Instant) -> Reply<()> {
         let mut ledger = self.ledger.lock();
-        let more = bytes.saturating_sub(ledger.bytes_of(self.tenant, self.id));
+        let held = ledger.held_mut(self.tenant, self.id);
+        let more = bytes.saturating_sub(held.map_or(0, |held| held.bytes));
         if more == 0 {
             return Ok(());
         }
-        let (has_room, evicted) = ledger.make_room(self.share, more, now);
-        match has_room {
-            true => ledger.grow(self.tenant, self.id, more),
-            false => ledger.counts.refused += 1,
+        let (room, evicted) = ledger.make_room(self.share, more, now);
+        if room.is_ok() {
+            ledger.grow(self.tenant, self.id, more, now);
         }
         drop(ledger);
         evicted.into_iter().for_each(Evict::evict);
-        has_room.then_some(()).ok_or(REFUSED)
+        room
     }
 
     /// From now on the reply can be ended, by `evict`.
@@ -222,7 +230,7 @@ impl ReplyCharge {
         }
     }
 
-    /// Records that the client took a part of the reply.
+    /// Records that the client took a part of the reply, or that the reply ends now.
     pub fn progressed(&self, now: Instant) {
         let now = millis(self.progress.began, now);
         self.progress.millis.store(now, Ordering::Relaxed);
@@ -230,42 +238,82 @@ impl ReplyCharge {
 }
 
 impl Drop for ReplyCharge {
+    /// What was recorded last counts as the end: this looks at no clock.
     fn drop(&mut self) {
-        let evict = self.ledger.lock().remove(self.tenant, self.id, None);
+        let now = self.progress.last();
+        let evict = self.ledger.lock().remove(self.tenant, self.id, None, now);
         drop(evict);
     }
 }
 
+impl Progress {
+    fn last(&self) -> Instant {
+        let passed = Duration::from_millis(self.millis.load(Ordering::Relaxed));
+        self.began.checked_add(passed).unwrap_or(self.began)
+    }
+}
+
 impl Ledger {
-    /// Whether there is room for so many bytes of a tenant, after the replies that are returned are
-    /// ended. It does not count the refusal.
+    /// Makes room for so many bytes of a tenant. The replies that are returned have to be ended.
+    ///
+    /// # Errors
+    /// There is none. The refusal is counted.
     fn make_room(
         &mut self,
         share: Share,
         bytes: usize,
         now: Instant,
-    ) -> (bool, Vec<Box<dyn Evict>>) {
+    ) -> (Reply<()>, Vec<Box<dyn Evict>>) {
         let max = self.counts.max;
-        let now = millis(self.began, now);
+        let at = millis(self.began, now);
         let mut evicted = Vec::new();
-        let is_refused = self.is_memory_short && bytes >= REPLY_BYTES_IF_SHORT;
-        if is_refused || bytes > max {
-            return (false, evicted);
+        if self.is_memory_short && bytes >= REPLY_BYTES_IF_SHORT {
+            // How long memory stays short is not known.
+            return (self.refuse(RETRY_AFTER_UNMEASURED), evicted);
+        }
+        if bytes > max {
+            return (self.refuse(RETRY_AFTER_MAX), evicted);
         }
         while self.counts.used.saturating_add(bytes) > max {
             let largest = self.largest(share, bytes);
-            let Some((id, taken)) = self.slowest_of(largest) else {
-                return (false, evicted);
-            };
+            let slowest = self.slowest_of(largest);
             // A client that reads keeps its reply, unless that is more than its tenant's share, and
             // the one who asks is within its own.
             let is_for_another = largest != share.id() && self.is_within_share(share, bytes);
-            if !is_slow(taken, now) && !is_for_another {
-                return (false, evicted);
+            match slowest {
+                Some((id, taken)) if is_slow(taken, at) || is_for_another => {
+                    evicted.extend(self.remove(largest, id, Some(Reason::Room), now));
+                }
+                _ => {
+                    let wait = self.wait_for(bytes, largest, share, now);
+                    return (self.refuse(wait), evicted);
+                }
             }
-            evicted.extend(self.remove(largest, id, Some(Reason::Room)));
         }
-        (true, evicted)
+        (Ok(()), evicted)
+    }
+
+    /// Counts a reply that is refused, whose client should wait for so long.
+    const fn refuse(&mut self, retry_after: Duration) -> Reply<()> {
+        self.counts.refused += 1;
+        Err(QueryError::Overloaded { retry_after })
+    }
+
+    /// The time until there is room for so many bytes of a tenant, where this one holds most.
+    ///
+    /// What others release is theirs again as long as they are within their shares. So a tenant
+    /// that holds most itself waits for what it holds.
+    fn wait_for(&mut self, bytes: usize, largest: u64, share: Share, now: Instant) -> Duration {
+        let missing = self.counts.used.saturating_add(bytes) - self.counts.max;
+        self.hold.mark(self.counts.used, now);
+        let is_alone = self.tenants.len() == 1;
+        match self.tenants.get_mut(&largest) {
+            Some(tenant) if largest == share.id() && !is_alone => {
+                tenant.hold.mark(tenant.used, now);
+                tenant.hold.time_for(missing, tenant.used)
+            }
+            _ => self.hold.time_for(missing, self.counts.used),
+        }
     }
 
     /// The tenant that holds most for its weight if this one is given so many bytes.
@@ -309,12 +357,15 @@ impl Ledger {
         let tenant = self.tenants.entry(share.id()).or_insert_with(|| Tenant {
             weight: 0,
             used: 0,
+            hold: HoldTime::default(),
             replies: HashMap::new(),
             slowest: BTreeSet::new(),
         });
         let id = self.next_id;
         self.next_id += 1;
         tenant.weight = share.weight().get().into();
+        tenant.hold.mark(tenant.used, now);
+        self.hold.mark(self.counts.used, now);
         tenant.used += bytes;
         let held = Held {
             bytes,
@@ -328,19 +379,16 @@ impl Ledger {
         (share.id(), id, progress)
     }
 
-    /// Bytes that a reply is charged for.
-    fn bytes_of(&self, tenant: u64, id: u64) -> usize {
-        let held = self
-            .tenants
-            .get(&tenant)
-            .and_then(|tenant| tenant.replies.get(&id));
-        held.map_or(0, |held| held.bytes)
+    fn held_mut(&mut self, tenant: u64, id: u64) -> Option<&mut Held> {
+        self.tenants.get_mut(&tenant)?.replies.get_mut(&id)
     }
 
-    fn grow(&mut self, tenant: u64, id: u64, more: usize) {
+    fn grow(&mut self, tenant: u64, id: u64, more: usize, now: Instant) {
         if let Some(tenant) = self.tenants.get_mut(&tenant)
             && let Some(held) = tenant.replies.get_mut(&id)
         {
+            tenant.hold.mark(tenant.used, now);
+            self.hold.mark(self.counts.used, now);
             held.bytes += more;
             tenant.used += more;
             self.counts.used += more;
@@ -365,9 +413,22 @@ impl Ledger {
     }
 
     /// Gives back what a reply holds, and returns what ends it if it is to be ended.
-    fn remove(&mut self, tenant: u64, id: u64, reason: Option<Reason>) -> Option<Box<dyn Evict>> {
+    fn remove(
+        &mut self,
+        tenant: u64,
+        id: u64,
+        reason: Option<Reason>,
+        now: Instant,
+    ) -> Option<Box<dyn Evict>> {
         let holder = self.tenants.get_mut(&tenant)?;
         let held = holder.replies.remove(&id)?;
+        holder.hold.mark(holder.used, now);
+        self.hold.mark(self.counts.used, now);
+        // What makes room for another reply is not free for those that wait.
+        if !matches!(reason, Some(Reason::Room)) {
+            holder.hold.released(held.bytes);
+            self.hold.released(held.bytes);
+        }
         holder.used -= held.bytes;
         self.counts.used -= held.bytes;
         self.counts.replies -= 1;
@@ -383,11 +444,6 @@ impl Ledger {
         held.evict
     }
 }
-
-/// The refusal of a reply that finds no room.
-const REFUSED: QueryError = QueryError::Overloaded {
-    retry_after: REPLY_RETRY_AFTER,
-};
 
 fn millis(began: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(began).as_millis();

@@ -16,7 +16,7 @@ use tracing::Span;
 use crate::{
     admission::{
         CpuTime, Entry, Expiry, LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse,
-        REPLY_RETRY_AFTER, Refuse, Taken, Ticket, WorkQueue,
+        RETRY_AFTER_UNMEASURED, Refuse, Taken, Ticket, WorkQueue,
     },
     messages::{QueryError, Reply},
     share::Share,
@@ -104,7 +104,7 @@ impl Pool {
         match work <= LIGHT_WORK_MAX {
             true => Ok(&self.light),
             false if self.is_memory_short.load(Ordering::Relaxed) => Err(QueryError::Overloaded {
-                retry_after: REPLY_RETRY_AFTER,
+                retry_after: RETRY_AFTER_UNMEASURED,
             }),
             false => Ok(&self.heavy),
         }
@@ -114,7 +114,7 @@ impl Pool {
     pub(super) fn long_calls(&self) -> Reply<&PoolClass> {
         match self.is_memory_short.load(Ordering::Relaxed) {
             true => Err(QueryError::Overloaded {
-                retry_after: REPLY_RETRY_AFTER,
+                retry_after: RETRY_AFTER_UNMEASURED,
             }),
             false => Ok(&self.long_calls),
         }

@@ -47,6 +47,99 @@ impl Scene {
     fn last_ended(&self) -> usize {
         self.ended.0.load(Ordering::Relaxed)
     }
+
+    /// After how many milliseconds a reply that is refused should be asked for again.
+    fn wait(&self, share: Share, bytes: usize, at: u64) -> u64 {
+        match self.budget.charge(share, bytes, self.at(at)) {
+            Err(QueryError::Overloaded { retry_after }) => retry_after.as_millis() as u64,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Every so many milliseconds, one of these replies of 10 bytes ends, and another one takes its
+    /// place.
+    fn replace(
+        &self,
+        share: Share,
+        replies: &mut Vec<ReplyCharge>,
+        (from, to, every): (u64, u64, usize),
+    ) {
+        for at in (from..to).step_by(every) {
+            replies
+                .iter()
+                .for_each(|reply| reply.progressed(self.at(at)));
+            replies.remove(0);
+            replies.extend(self.reply(share, 10, 0, at));
+        }
+    }
+}
+
+const MAX_WAIT: u64 = RETRY_AFTER_MAX.as_millis() as u64;
+
+fn check_near(found: u64, expected: u64) {
+    let off = found.abs_diff(expected);
+    assert!(off <= expected / 10, "{found} instead of {expected}");
+}
+
+#[test]
+fn a_refusal_says_when_enough_bytes_will_be_released() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let mut replies: Vec<_> = (0..9)
+        .filter_map(|_| scene.reply(share, 10, 1, 0))
+        .collect();
+    // 10 bytes a second, of which 10 are free.
+    scene.replace(share, &mut replies, (1_000, 9_001, 1_000));
+    check_near(scene.wait(share, 20, 9_000), 1_000);
+    check_near(scene.wait(share, 60, 9_000), 5_000);
+    // A reply that grows asks for more as any other.
+    let Err(QueryError::Overloaded { retry_after }) = replies[0].grow_to(50, scene.at(9_000))
+    else {
+        panic!("it is refused");
+    };
+    check_near(retry_after.as_millis() as u64, 3_000);
+    // Ten times as fast.
+    scene.replace(share, &mut replies, (9_100, 15_001, 100));
+    check_near(scene.wait(share, 60, 15_000), 500);
+    assert_eq!(
+        scene.wait(share, 101, 15_000),
+        MAX_WAIT,
+        "more than there is"
+    );
+}
+
+#[test]
+fn a_refusal_is_bounded_where_nothing_is_released() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let held = scene.reply(share, 100, 1, 0).unwrap();
+    assert_eq!(scene.wait(share, 1, 0), 1_000, "not measured yet");
+    assert_eq!(scene.wait(share, 1, 1_999), 1_000);
+    assert_eq!(scene.wait(share, 1, 2_000), MAX_WAIT);
+    assert_eq!(scene.wait(share, 1, SLOW - 1), MAX_WAIT);
+    held.progressed(scene.at(SLOW));
+    drop(held);
+    let _held = scene.reply(share, 100, 1, SLOW).unwrap();
+    // 100 bytes were held for the three seconds that the windows have.
+    check_near(scene.wait(share, 20, SLOW), 600);
+}
+
+#[test]
+fn a_tenant_that_holds_more_than_its_share_waits_for_what_it_holds_itself() {
+    let scene = Scene::new();
+    let (stalls, reads) = (Share::default(), Share::default());
+    let held = scene.reply(stalls, 50, 1, 0).unwrap();
+    let mut replies: Vec<_> = (0..5)
+        .filter_map(|_| scene.reply(reads, 10, 1, 0))
+        .collect();
+    scene.replace(reads, &mut replies, (100, 4_001, 100));
+    assert_eq!(scene.wait(stalls, 10, 4_000), MAX_WAIT);
+    check_near(scene.wait(reads, 10, 4_000), 100);
+    drop(held);
+    // One that holds less than another waits for whatever is released first.
+    replies.extend((0..5).filter_map(|_| scene.reply(reads, 10, 1, 4_000)));
+    scene.replace(reads, &mut replies, (4_100, 10_001, 100));
+    check_near(scene.wait(stalls, 60, 10_000), 600);
 }
 
 #[test]
