@@ -453,8 +453,10 @@ pub(crate) const TOKEN_KEYS_MAX: usize = 64;
 /// Longest `X-Request-Id` that is returned, in bytes: a UUID has 36, a trace id with its span 55.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// How long a client should wait, in seconds, that was refused for lack of a permit: admitted work
-/// is done within a fraction of it. Where work waits in a queue, the wait is measured.
+/// How long a client should wait, in seconds, where nobody knows how long what is missing will be:
+/// there is no block yet, nodes are busy, the store of a fleet is away, or there are too many
+/// sessions or filters. Where work waits in a queue, or permits or memory are in use, the wait is
+/// measured.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Longest id of a request, in bytes, that an error repeats: refusals hold no more than this. The

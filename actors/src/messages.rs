@@ -88,21 +88,22 @@ pub enum QueryError {
     /// The handler panicked; it was counted and the actor restarted.
     #[error("the handler panicked")]
     Panicked,
-    /// So much of the tenant's work waits that this would wait for too long.
+    /// So much of the tenant's work waits that this would wait for too long, no permit or memory is
+    /// free, the tenant's budget of calls to upstreams is used up, or upstreams limit our calls.
     #[error("overloaded")]
     Overloaded {
-        /// The time until that work is done.
+        /// The time until that is over, as it was measured.
         retry_after: Duration,
     },
-    /// No permit was free, the tenant's budget of calls to upstreams is used up, the state was
-    /// evicted before it was read, or the actor has stopped with the service.
+    /// Upstreams are busy, the state was evicted before it was read, or the actor has stopped with
+    /// the service.
     #[error("not available")]
     Unavailable,
 }
 
 impl From<OverBudget> for QueryError {
-    fn from(_: OverBudget) -> Self {
-        Self::Unavailable
+    fn from(OverBudget { retry_after }: OverBudget) -> Self {
+        Self::Overloaded { retry_after }
     }
 }
 

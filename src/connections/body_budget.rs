@@ -1,6 +1,10 @@
 //! A budget for the memory of bodies and messages while they are read and answered.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use nearhead_actors::{admission::FairLimit, share::Share};
 
@@ -34,7 +38,10 @@ pub(crate) struct Charge {
 
 /// The error of a charge that would exceed the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UsedUp;
+pub(crate) struct UsedUp {
+    /// The time until there is room for it, as it was measured.
+    pub(crate) retry_after: Duration,
+}
 
 impl BodyBudget {
     /// The same budget, for the bodies of this tenant.
@@ -62,9 +69,8 @@ impl Charge {
     /// Takes another `bytes` from the budget.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), UsedUp> {
         let BodyBudget { limit, share } = &self.budget;
-        if !limit.borrow_mut().take(*share, bytes) {
-            return Err(UsedUp);
-        }
+        let taken = limit.borrow_mut().take(*share, bytes, Instant::now());
+        taken.map_err(|retry_after| UsedUp { retry_after })?;
         self.bytes += bytes;
         Ok(())
     }
@@ -83,7 +89,10 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let BodyBudget { limit, share } = &self.budget;
-        limit.borrow_mut().give_back(*share, self.bytes);
+        if self.bytes > 0 {
+            let BodyBudget { limit, share } = &self.budget;
+            let now = Instant::now();
+            limit.borrow_mut().give_back(*share, self.bytes, now);
+        }
     }
 }

@@ -38,7 +38,7 @@ mod socket_pair;
 mod strangers;
 mod watch;
 
-pub(crate) use body_budget::{BodyBudget, Charge};
+pub(crate) use body_budget::{BodyBudget, Charge, UsedUp};
 pub(crate) use clock::{Tick, every, every_second};
 pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
 pub(crate) use held_reply::HeldReply;

@@ -17,7 +17,7 @@ use futures_core::Stream;
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    connections::{BodyBudget, Charge},
+    connections::{BodyBudget, Charge, UsedUp},
     limits::{BODY_BYTES_MAX, DRAIN_BYTES_MAX},
     rpc::RpcError,
 };
@@ -33,8 +33,8 @@ pub(crate) enum BodyRefusal {
     TooSlow,
     /// The connection or the transfer coding broke.
     Broken,
-    /// The worker's budget for large bodies and messages is used up.
-    Busy,
+    /// The worker's budget for large bodies and messages is used up, for this time.
+    Busy { retry_after: Duration },
 }
 
 impl BodyRefusal {
@@ -43,16 +43,16 @@ impl BodyRefusal {
             Self::TooLarge | Self::Endless => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Broken => StatusCode::BAD_REQUEST,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
-    pub(super) const fn error(self) -> RpcError {
+    pub(super) fn error(self) -> RpcError {
         RpcError::InvalidHttp(match self {
             Self::TooLarge | Self::Endless => return RpcError::BODY_TOO_LARGE,
             Self::TooSlow => "request body too slow, send it in one go",
             Self::Broken => "request body broken off or malformed, send it again",
-            Self::Busy => return RpcError::Unavailable,
+            Self::Busy { retry_after } => return RpcError::overloaded(retry_after),
         })
     }
 }
@@ -198,9 +198,8 @@ impl BodyBuffer {
             self.first = chunk;
             return Ok(());
         }
-        self.charge
-            .add(chunk.len())
-            .map_err(|_| BodyRefusal::Busy)?;
+        let added = self.charge.add(chunk.len());
+        added.map_err(|UsedUp { retry_after }| BodyRefusal::Busy { retry_after })?;
         self.joined
             .extend_from_slice(&std::mem::take(&mut self.first));
         self.joined.extend_from_slice(&chunk);
@@ -265,7 +264,11 @@ mod tests {
         let fit = (BODY_BYTES_PER_WORKER - BODY_BYTES_PER_WORKER / 4) / (BODY_BYTES_MAX - 1);
         let mut held: Vec<_> = (0..fit).map(|_| pushed(&budget, &large)).collect();
         assert!(held.iter().all(Result::is_ok));
-        assert_eq!(pushed(&budget, &large).err(), Some(BodyRefusal::Busy));
+        let refused = pushed(&budget, &large).err();
+        assert!(
+            matches!(refused, Some(BodyRefusal::Busy { .. })),
+            "{refused:?}"
+        );
         assert!(
             pushed(&budget, &[1_000]).is_ok(),
             "small bodies are still accepted"

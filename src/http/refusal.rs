@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{
     access::{Refused, TokenError},
-    limits,
-    rpc::{Answer, RpcError, envelope::NULL_ID},
+    rpc::{Answer, Refusal, RpcError, envelope::NULL_ID},
 };
 
 /// What a request has to present that gets a status 401 (RFC 9110 §11.6.1, RFC 6750 §3).
@@ -87,14 +86,24 @@ pub(crate) fn refuse_body(refusal: BodyRefusal) -> HttpResponse {
         BodyRefusal::Endless | BodyRefusal::TooSlow | BodyRefusal::Broken => {
             close_after(response())
         }
-        BodyRefusal::Busy => refuse_unavailable(),
+        BodyRefusal::Busy { .. } => retry_after(response(), &refusal.error()),
     }
 }
 
 /// The response when the service has no capacity for a request.
 pub(super) fn refuse_unavailable() -> HttpResponse {
-    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &RpcError::Unavailable);
-    let seconds = HeaderValue::from(limits::RETRY_AFTER_SECONDS);
-    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    let error = RpcError::Unavailable;
+    retry_after(refuse(StatusCode::SERVICE_UNAVAILABLE, &error), &error)
+}
+
+/// The same response, which says when the client may try again.
+fn retry_after(mut response: HttpResponse, error: &RpcError) -> HttpResponse {
+    if let Some(Refusal::Unavailable {
+        retry_after_seconds,
+    }) = Refusal::of(error)
+    {
+        let seconds = HeaderValue::from(retry_after_seconds);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
     response
 }

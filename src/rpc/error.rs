@@ -145,11 +145,13 @@ pub enum RpcError {
     NotListed(ListKind),
     /// What is asked for serves this machine alone, and the request comes from elsewhere.
     NotLocal(NotLocal),
-    /// No permit was free, or there is no block yet: the client may retry.
+    /// There is no block yet, or something else is missing for a time that nobody knows: the client
+    /// may retry.
     Unavailable,
-    /// So much work of the tenant waits that this would wait for too long: the client may retry.
+    /// So much work of the tenant waits that this would wait for too long, or no permit or memory
+    /// is free: the client may retry.
     Overloaded {
-        /// Whole seconds until that work is done; at least 1.
+        /// Whole seconds until that is over, as it was measured; at least 1.
         retry_after_seconds: u32,
     },
     /// The block that the client has seen elsewhere is not reached: the head, and that block.

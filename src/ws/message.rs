@@ -1,9 +1,11 @@
 //! A message that arrives in fragments.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    connections::{BodyBudget, Charge},
+    connections::{BodyBudget, Charge, UsedUp},
     limits::{BODY_BYTES_MAX, UNCOUNTED_MESSAGE_BYTES},
 };
 
@@ -24,8 +26,8 @@ pub(super) enum MessageRefusal {
     NotUtf8,
     /// It has more than [`BODY_BYTES_MAX`] bytes.
     TooLarge,
-    /// The worker's budget for large bodies and messages is used up.
-    Busy,
+    /// The worker's budget for large bodies and messages is used up, for this time.
+    Busy { retry_after: Duration },
 }
 
 impl Fragments {
@@ -55,9 +57,8 @@ impl Fragments {
             return Err(MessageRefusal::TooLarge);
         }
         if len > UNCOUNTED_MESSAGE_BYTES {
-            self.charge
-                .add(fragment.len())
-                .map_err(|_| MessageRefusal::Busy)?;
+            let added = self.charge.add(fragment.len());
+            added.map_err(|UsedUp { retry_after }| MessageRefusal::Busy { retry_after })?;
         }
         self.bytes.extend_from_slice(fragment);
         Ok(())
@@ -124,7 +125,10 @@ mod tests {
             .iter()
             .filter_map(|fragments| fragments.refused)
             .collect();
-        assert_eq!(refused, [MessageRefusal::Busy]);
+        assert!(
+            matches!(refused[..], [MessageRefusal::Busy { .. }]),
+            "{refused:?}"
+        );
         let small = message(UNCOUNTED_MESSAGE_BYTES, &budget).finish();
         assert!(small.is_ok(), "small messages are still accepted");
         drop((held, small));

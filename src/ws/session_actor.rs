@@ -151,7 +151,9 @@ impl SessionActor {
             Ok((body, charge)) => self.answer(body, Some(charge), ctx)?,
             Err(MessageRefusal::NotUtf8) => return Err(CloseReason::NOT_UTF8),
             Err(MessageRefusal::TooLarge) => self.refuse(&RpcError::BODY_TOO_LARGE),
-            Err(MessageRefusal::Busy) => self.refuse(&RpcError::Unavailable),
+            Err(MessageRefusal::Busy { retry_after }) => {
+                self.refuse(&RpcError::overloaded(retry_after));
+            }
         }
         Ok(())
     }

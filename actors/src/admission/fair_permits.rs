@@ -1,9 +1,14 @@
 //! Permits that tenants share, so that none of them takes what the others need.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
+use super::{cost::RETRY_AFTER_MAX, hold_time::HoldTime};
 use crate::{
     messages::{QueryError, Reply},
     share::Share,
@@ -21,6 +26,7 @@ pub struct FairLimit {
     /// The sum of the weights of the tenants that have some.
     weights: u128,
     tenants: HashMap<u64, Holding>,
+    hold: HoldTime,
 }
 
 /// A tenant's share is at least one part in so many, however low its weight is.
@@ -42,12 +48,15 @@ impl FairLimit {
             used: 0,
             weights: 0,
             tenants: HashMap::new(),
+            hold: HoldTime::default(),
         }
     }
 
-    /// Gives a tenant so much more; `false` if it may not have that now.
-    #[must_use]
-    pub fn take(&mut self, share: Share, amount: usize) -> bool {
+    /// Gives a tenant so much more.
+    ///
+    /// # Errors
+    /// It may not have that now: the time until enough has been given back, as it was measured.
+    pub fn take(&mut self, share: Share, amount: usize, now: Instant) -> Result<(), Duration> {
         let weight = share.weight().get();
         let (own, before) = match self.tenants.get(&share.id()) {
             Some(holding) => (holding.used, holding.weight),
@@ -55,13 +64,18 @@ impl FairLimit {
         };
         let used = self.used.saturating_add(amount);
         let weights = self.weights - u128::from(before) + u128::from(weight);
-        let is_open = used <= self.most - self.most / 4;
+        let open = self.most - self.most / 4;
         let fair = self.most as u128 * u128::from(weight) / weights;
         let fair = fair.max((self.most / LEAST_PART) as u128);
         let is_within_share =
             weights > u128::from(weight) && own.saturating_add(amount) as u128 <= fair;
-        if used > self.most || !(is_open || is_within_share) {
-            return false;
+        let allowed = if is_within_share { self.most } else { open };
+        self.hold.mark(self.used, now);
+        if used > allowed {
+            return Err(match amount > self.most {
+                true => RETRY_AFTER_MAX,
+                false => self.hold.time_for(used - allowed, self.used),
+            });
         }
         if amount > 0 {
             self.used = used;
@@ -72,13 +86,15 @@ impl FairLimit {
             };
             self.tenants.insert(share.id(), holding);
         }
-        true
+        Ok(())
     }
 
     /// Takes back what a tenant was given.
-    pub fn give_back(&mut self, tenant: Share, amount: usize) {
+    pub fn give_back(&mut self, tenant: Share, amount: usize, now: Instant) {
         if let Some(holding) = self.tenants.get_mut(&tenant.id()) {
             let amount = amount.min(holding.used);
+            self.hold.mark(self.used, now);
+            self.hold.released(amount);
             holding.used -= amount;
             self.used -= amount;
             if holding.used == 0 {
@@ -121,11 +137,10 @@ impl FairPermits {
     /// Takes a permit for a tenant; never waits.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: none is free for it.
+    /// [`QueryError::Overloaded`]: none is free for it.
     pub(crate) fn take(&self, share: Share) -> Reply<FairPermit> {
-        if !self.limit.lock().take(share, 1) {
-            return Err(QueryError::Unavailable);
-        }
+        let taken = self.limit.lock().take(share, 1, Instant::now());
+        taken.map_err(|retry_after| QueryError::Overloaded { retry_after })?;
         Ok(FairPermit {
             limit: Arc::clone(&self.limit),
             share,
@@ -154,7 +169,7 @@ impl FairPermit {
 
 impl Drop for FairPermit {
     fn drop(&mut self) {
-        self.limit.lock().give_back(self.share, 1);
+        self.limit.lock().give_back(self.share, 1, Instant::now());
     }
 }
 
@@ -171,9 +186,32 @@ mod tests {
         Share::default().with_weight(weight)
     }
 
+    /// A limit at one moment.
+    struct Limit {
+        limit: FairLimit,
+        now: Instant,
+    }
+
+    impl Limit {
+        fn new(most: usize) -> Self {
+            Self {
+                limit: FairLimit::new(most),
+                now: Instant::now(),
+            }
+        }
+
+        fn take(&mut self, share: Share, amount: usize) -> bool {
+            self.limit.take(share, amount, self.now).is_ok()
+        }
+
+        fn give_back(&mut self, share: Share, amount: usize) {
+            self.limit.give_back(share, amount, self.now);
+        }
+    }
+
     /// How many of 100 each tenant gets if each in turn takes all that it may.
     fn check(weights: &[u32], expected: &[usize]) {
-        let mut limit = FairLimit::new(100);
+        let mut limit = Limit::new(100);
         let taken = weights.iter().map(|weight| {
             let share = of_weight(*weight);
             std::iter::repeat_with(|| limit.take(share, 1))
@@ -192,7 +230,7 @@ mod tests {
 
     #[test]
     fn one_that_has_more_than_its_share_gets_no_more_while_little_is_left() {
-        let mut limit = FairLimit::new(100);
+        let mut limit = Limit::new(100);
         let (flood, other) = (of_weight(1), of_weight(1));
         assert!(limit.take(flood, 70));
         assert!(limit.take(other, 1));
@@ -202,17 +240,17 @@ mod tests {
         limit.give_back(flood, 24);
         assert!(!limit.take(flood, 1));
         assert!(limit.take(other, 24) && !limit.take(other, 1));
-        assert_eq!(limit.used(), 100);
+        assert_eq!(limit.limit.used(), 100);
     }
 
     #[test]
     fn weights_decide_about_shares() {
-        let mut limit = FairLimit::new(100);
+        let mut limit = Limit::new(100);
         let (heavy, light) = (of_weight(3), of_weight(1));
         assert!(limit.take(light, 25) && limit.take(heavy, 50));
         assert!(!limit.take(light, 1) && limit.take(heavy, 25));
-        assert_eq!(limit.used(), 100);
-        let mut limit = FairLimit::new(128);
+        assert_eq!(limit.limit.used(), 100);
+        let mut limit = Limit::new(128);
         let (heavy, light) = (of_weight(1_000), of_weight(1));
         assert!(limit.take(heavy, 96));
         assert!(limit.take(light, 2) && !limit.take(light, 1));
@@ -224,10 +262,33 @@ mod tests {
         let share = Share::default();
         let (first, second) = (permits.take(share), permits.take(share));
         assert!(first.is_ok() && second.is_ok());
-        assert!(matches!(permits.take(share), Err(QueryError::Unavailable)));
+        let refused = permits.take(share);
+        assert!(matches!(refused, Err(QueryError::Overloaded { .. })));
         assert_eq!((permits.in_use(), permits.available()), (2, 0));
         drop((first, second));
         assert_eq!((permits.in_use(), permits.available()), (0, 2));
+    }
+
+    /// A refusal says when enough will have been given back: for a tenant that is beyond its share,
+    /// that is when a quarter is free.
+    #[test]
+    fn refusals_say_when_enough_is_given_back() {
+        let mut limit = FairLimit::new(100);
+        let (flood, other) = (of_weight(1), of_weight(1));
+        let began = Instant::now();
+        let at = |tenth: u64| began + Duration::from_millis(100 * tenth);
+        assert!(limit.take(flood, 75, at(0)).is_ok());
+        assert!(limit.take(other, 25, at(0)).is_ok());
+        // 10 a second.
+        for tenth in 1..=100 {
+            limit.give_back(other, 1, at(tenth));
+            assert!(limit.take(other, 1, at(tenth)).is_ok());
+        }
+        let waits = [(flood, 1), (flood, 11), (other, 1), (other, 101)].map(|(share, amount)| {
+            let refused = limit.take(share, amount, at(100));
+            refused.map_or_else(|wait| wait.as_secs_f64().ceil(), |()| 0.0)
+        });
+        assert_eq!(waits, [3.0, 4.0, 1.0, RETRY_AFTER_MAX.as_secs_f64()]);
     }
 
     proptest! {
@@ -236,7 +297,7 @@ mod tests {
         fn the_sums_are_right(
             steps in prop::collection::vec((0..4usize, 0..40usize, any::<bool>()), 1..200),
         ) {
-            let mut limit = FairLimit::new(100);
+            let mut limit = Limit::new(100);
             let shares = [1, 1, 2, 7].map(of_weight);
             let mut held = [0usize; 4];
             for (tenant, amount, is_taken) in steps {
@@ -250,13 +311,13 @@ mod tests {
                     limit.give_back(shares[tenant], amount);
                     held[tenant] -= amount;
                 }
-                prop_assert_eq!(limit.used(), held.iter().sum::<usize>());
-                prop_assert!(limit.used() <= 100);
+                prop_assert_eq!(limit.limit.used(), held.iter().sum::<usize>());
+                prop_assert!(limit.limit.used() <= 100);
                 let holders = held.iter().filter(|held| **held > 0).count();
-                prop_assert_eq!(limit.tenants.len(), holders);
-                let weights = limit.tenants.values().map(|one| u128::from(one.weight));
+                prop_assert_eq!(limit.limit.tenants.len(), holders);
+                let weights = limit.limit.tenants.values().map(|one| u128::from(one.weight));
                 let weights: u128 = weights.sum();
-                prop_assert_eq!(limit.weights, weights);
+                prop_assert_eq!(limit.limit.weights, weights);
             }
         }
     }

@@ -185,7 +185,7 @@ impl WorkerAdmission {
     /// are in progress.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: not admitted.
+    /// [`QueryError::Overloaded`]: not admitted. [`QueryError::Unavailable`]: the worker stops.
     pub(crate) async fn admit(&self, class: CostClass, share: Share) -> Reply<AdmissionPermit> {
         match class {
             CostClass::Cheap => match Arc::clone(&self.cheap).try_acquire_owned() {
@@ -246,7 +246,7 @@ mod tests {
                 Err(refused) => break refused,
             }
         };
-        assert!(matches!(refused, QueryError::Unavailable));
+        assert!(matches!(refused, QueryError::Overloaded { .. }));
         assert!(worker.admit(CostClass::Measured, other).await.is_ok());
         measured.pop();
         assert!(worker.admit(CostClass::Measured, share).await.is_ok());

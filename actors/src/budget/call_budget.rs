@@ -1,6 +1,10 @@
 //! What the reads of one tenant may cause at upstreams.
 
-use std::{num::NonZeroU32, sync::Arc, time::Instant};
+use std::{
+    num::NonZeroU32,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 
@@ -21,7 +25,10 @@ pub struct CallBudget {
 /// A read would cause more calls than its tenant may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("over the tenant's budget of calls to nodes")]
-pub struct OverBudget;
+pub struct OverBudget {
+    /// The time until it may, if it causes no others meanwhile.
+    pub(crate) retry_after: Duration,
+}
 
 impl Default for CallBudget {
     fn default() -> Self {
@@ -71,7 +78,8 @@ impl CallBudget {
             return Ok(());
         };
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        bucket.lock().take(calls, now).map_err(|_| OverBudget)
+        let taken = bucket.lock().take(calls, now);
+        taken.map_err(|retry_after| OverBudget { retry_after })
     }
 
     fn rate(&self) -> Option<NonZeroU32> {
@@ -82,8 +90,6 @@ impl CallBudget {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const RATE: Option<NonZeroU32> = NonZeroU32::new(10);
@@ -106,17 +112,21 @@ mod tests {
     fn calls_a_second_are_bounded() {
         let (budget, now) = (CallBudget::new(RATE, ONE), Instant::now());
         assert_eq!(budget.take_calls(7, now), Ok(()));
-        assert_eq!(budget.take_calls(4, now), Err(OverBudget));
+        let after = |millis| {
+            let retry_after = Duration::from_millis(millis);
+            Err(OverBudget { retry_after })
+        };
+        assert_eq!(budget.take_calls(4, now), after(100));
         assert_eq!(budget.take_calls(3, now), Ok(()));
         let later = now + Duration::from_secs(1);
         // A read of many accounts is possible, and paid for afterwards.
         assert_eq!(budget.take_calls(1_024, later), Ok(()));
         let later = later + Duration::from_secs(100);
-        assert_eq!(budget.take_calls(1, later), Err(OverBudget));
+        assert_eq!(budget.take_calls(1, later), after(1_500));
         // The same rate keeps the bucket, another one begins with a full bucket.
         assert_eq!(
             budget.with_limits(RATE, ONE).take_calls(1, later),
-            Err(OverBudget)
+            after(1_500)
         );
         let faster = budget.with_limits(NonZeroU32::new(20), ONE);
         assert_eq!(faster.take_calls(20, later), Ok(()));

@@ -70,7 +70,7 @@ impl Worker {
     /// too many are in progress.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`](crate::messages::QueryError::Unavailable): not admitted.
+    /// [`QueryError::Overloaded`](crate::messages::QueryError::Overloaded): not admitted.
     pub async fn admit(&self, class: CostClass, share: Share) -> Reply<AdmissionPermit> {
         self.admission.admit(class, share).await
     }

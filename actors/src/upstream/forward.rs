@@ -86,7 +86,8 @@ impl Forwarder {
     /// call up.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: every upstream is busy or limits our calls.
+    /// [`QueryError::Overloaded`]: the upstreams limit our calls. [`QueryError::Unavailable`]: one
+    /// of them is busy.
     /// [`QueryError::NoNodeAnswered`]: the call may have been made.
     pub(crate) async fn call(
         &self,
@@ -116,8 +117,9 @@ impl Forwarder {
     /// refused it too, or has certainly not seen it.
     ///
     /// # Errors
-    /// [`QueryError::Unavailable`]: no upstream saw it, and one of them is busy or limits our
-    /// calls. [`QueryError::NoNodeAnswered`]: an upstream may have taken the transaction.
+    /// No upstream saw it: [`QueryError::Overloaded`]: they limit our calls;
+    /// [`QueryError::Unavailable`]: one of them is busy. [`QueryError::NoNodeAnswered`]: an
+    /// upstream may have taken the transaction.
     pub(crate) async fn send(
         &self,
         permit: FairPermit,
@@ -146,6 +148,7 @@ impl Forwarder {
         }
         drop(sender);
         let mut refused = None;
+        let mut is_busy = false;
         let until = Instant::now() + self.shared.deadline;
         while let Ok(Some(answer)) = timeout_at(until, answers.recv()).await {
             match answer {
@@ -153,7 +156,8 @@ impl Forwarder {
                 Ok(Err(error)) => {
                     refused.get_or_insert(error);
                 }
-                Err(Failure::Nothing) => all_unsupported = false,
+                Err(Failure::Limited) => all_unsupported = false,
+                Err(Failure::Busy) => (all_unsupported, is_busy) = (false, true),
                 Err(Failure::Unsupported) => {}
                 Err(Failure::Unknown) => continue,
             }
@@ -163,7 +167,7 @@ impl Forwarder {
             _ if unknown > 0 => Err(QueryError::NoNodeAnswered),
             Some(error) => Ok(Err(error)),
             None if all_unsupported => Ok(Err(unsupported("eth_sendRawTransaction"))),
-            None => Err(QueryError::Unavailable),
+            None => Err(self.shared.refusal(is_busy)),
         }
     }
 
@@ -214,6 +218,7 @@ impl Shared {
         let params = params.map_err(|_| QueryError::Unavailable)?;
         let standby = self.order();
         let mut all_unsupported = standby.may_all_lack_it();
+        let mut is_busy = false;
         for id in standby.nodes {
             let node = &self.nodes[id];
             let asked = node.ask(callers, method, params.clone(), FORWARDED_ANSWER_BYTES_MAX);
@@ -228,14 +233,31 @@ impl Shared {
                     ));
                 }
                 Ok(Err(error)) => return Ok(NodeAnswer::Error(error)),
-                Err(Failure::Nothing) => all_unsupported = false,
+                Err(Failure::Limited) => all_unsupported = false,
+                Err(Failure::Busy) => (all_unsupported, is_busy) = (false, true),
                 Err(Failure::Unsupported) => {}
                 Err(Failure::Unknown) => return Err(QueryError::NoNodeAnswered),
             }
         }
         match all_unsupported {
             true => Ok(NodeAnswer::Unsupported),
-            false => Err(QueryError::Unavailable),
+            false => Err(self.refusal(is_busy)),
+        }
+    }
+
+    /// The refusal of a call that was not made: one that is busy may take it soon, and one that
+    /// limits our calls says when.
+    fn refusal(&self, is_busy: bool) -> QueryError {
+        let now = Instant::now();
+        let order = self.standing.forward_order(now.into_std());
+        let until = order
+            .into_iter()
+            .filter_map(|id| self.nodes[id].limited_until(now));
+        match until.min() {
+            Some(until) if !is_busy => QueryError::Overloaded {
+                retry_after: until.saturating_duration_since(now),
+            },
+            _ => QueryError::Unavailable,
         }
     }
 
@@ -247,7 +269,7 @@ impl Shared {
         transaction: &Bytes,
     ) -> Result<Result<(), NodeError>, Failure> {
         let node = &self.nodes[id];
-        let params = to_raw_value(&[transaction]).map_err(|_| Failure::Nothing)?;
+        let params = to_raw_value(&[transaction]).map_err(|_| Failure::Busy)?;
         let asked = node.ask_again(
             callers,
             "eth_sendRawTransaction",
@@ -289,7 +311,8 @@ impl Shared {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Busy | CallError::RateLimited { .. } => Self::Nothing,
+            CallError::Busy => Self::Busy,
+            CallError::RateLimited { .. } => Self::Limited,
             CallError::UnsupportedMethod => Self::Unsupported,
             CallError::Timeout(_)
             | CallError::Connection(_)

@@ -67,8 +67,8 @@ pub(super) struct Order {
     pub(super) upstreams: Vec<UpstreamId>,
     /// How many of them come before those with a fault in calls for state.
     pub(super) without_fault: usize,
-    /// Whether other upstreams limit our rate, so that a later attempt may succeed.
-    pub(super) is_limited: bool,
+    /// If other upstreams limit our rate: when the first of them may be asked again.
+    pub(super) limited_until: Option<Instant>,
 }
 
 impl Standing {
@@ -184,7 +184,11 @@ impl Standing {
         Order {
             without_fault: without_fault.count(),
             upstreams,
-            is_limited: !limited.is_empty(),
+            limited_until: limited
+                .into_iter()
+                .filter_map(of_state)
+                .map(|it| it.until)
+                .min(),
         }
     }
 }
@@ -298,7 +302,7 @@ mod tests {
             let expected = Order {
                 upstreams: upstreams.to_vec(),
                 without_fault: upstreams.len() - faults.count(),
-                is_limited,
+                limited_until: is_limited.then(|| now + SECOND),
             };
             assert_eq!(standing.order(now), expected, "{events:?}");
             // Limits and faults in calls for state do not matter to forwarded calls.
@@ -314,14 +318,14 @@ mod tests {
             // All backoffs are over.
             let later = standing.order(now + SECOND);
             assert_eq!(
-                (later.upstreams.len(), later.is_limited),
+                (later.upstreams.len(), later.limited_until),
                 (
                     if events.last() == Some(&quarantined(2)) {
                         2
                     } else {
                         3
                     },
-                    false
+                    None
                 ),
                 "{events:?}"
             );

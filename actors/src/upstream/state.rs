@@ -245,8 +245,9 @@ impl StateSource {
     /// Dropping the future aborts the fetches that no other read waits for.
     ///
     /// # Errors
-    /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Unavailable`]: no permit
-    /// is free, the budget is used up, or an upstream that may have it limits our rate.
+    /// [`QueryError::StateUnavailable`]: no upstream has it. [`QueryError::Overloaded`]: no permit
+    /// is free, the budget is used up, or upstreams that may have it limit our rate.
+    /// [`QueryError::Unavailable`]: one that may have it is busy.
     pub async fn complete(
         &self,
         permits: &FairPermits,

@@ -180,7 +180,7 @@ impl ApiError {
             }
             BodyRefusal::TooSlow => ("body_too_slow", "the body was too slow, send it in one go"),
             BodyRefusal::Broken => ("body_broken", "the body broke off, send it again"),
-            BodyRefusal::Busy => ("busy", "resource unavailable"),
+            BodyRefusal::Busy { .. } => ("busy", "resource unavailable"),
         };
         Self::new(refusal.status(), code, message)
     }

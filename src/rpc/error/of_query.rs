@@ -78,11 +78,16 @@ impl RpcError {
             QueryError::TooManyFetches { .. } => Self::failed(error.to_string()),
             QueryError::Timeout => Self::QueryTimeout,
             QueryError::Unavailable => Self::Unavailable,
-            QueryError::Overloaded { retry_after } => Self::Overloaded {
-                retry_after_seconds: whole_seconds(retry_after),
-            },
+            QueryError::Overloaded { retry_after } => Self::overloaded(retry_after),
             // A client that cancelled does not read the answer; a panic was logged.
             QueryError::Cancelled | QueryError::Panicked => Self::Internal,
+        }
+    }
+
+    /// The error for what has no room before this time has passed.
+    pub(crate) fn overloaded(retry_after: Duration) -> Self {
+        Self::Overloaded {
+            retry_after_seconds: whole_seconds(retry_after),
         }
     }
 

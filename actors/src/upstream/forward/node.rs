@@ -40,8 +40,10 @@ struct Backoff {
 /// Why an upstream gave no answer, and what became of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It was not made: the upstream is busy, or limits our calls with HTTP 429 or 503.
-    Nothing,
+    /// It was not made: the upstream is busy.
+    Busy,
+    /// It was not made: the upstream limits our calls with HTTP 429 or 503.
+    Limited,
     /// It was not made: the upstream does not support the method.
     Unsupported,
     /// It may have been made.
@@ -134,6 +136,12 @@ impl ForwardNode {
         *self.backoff.lock() = Some(Backoff { until, is_limited });
     }
 
+    /// When it may be called again, if it limits our calls.
+    pub(super) fn limited_until(&self, now: Instant) -> Option<Instant> {
+        let backoff = self.backoff(now).filter(|backoff| backoff.is_limited);
+        backoff.map(|backoff| backoff.until)
+    }
+
     fn backoff(&self, now: Instant) -> Option<Backoff> {
         self.backoff.lock().filter(|backoff| backoff.until > now)
     }
@@ -152,7 +160,7 @@ impl Standby {
     /// These, in this order: without those that limit our calls, and those that failed last.
     pub(super) fn new(nodes: &[ForwardNode], order: Vec<UpstreamId>, now: Instant) -> Self {
         let backoff = |id: &UpstreamId| nodes[*id].backoff(now);
-        let is_limited = |id: &UpstreamId| backoff(id).is_some_and(|backoff| backoff.is_limited);
+        let is_limited = |id: &UpstreamId| nodes[*id].limited_until(now).is_some();
         let (limited, mut nodes): (Vec<_>, Vec<_>) = order.into_iter().partition(is_limited);
         nodes.sort_by_key(|id| backoff(id).is_some());
         Self {

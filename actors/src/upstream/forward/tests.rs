@@ -167,12 +167,25 @@ fn too_deep() -> UpstreamReply {
     UpstreamReply::Result("[".repeat(depth) + &"]".repeat(depth))
 }
 
+/// An error, with the time after which it is over, rounded up to tens of seconds.
+fn error_text(error: &QueryError) -> String {
+    match error {
+        QueryError::Overloaded { retry_after } => {
+            format!(
+                "overloaded for {}0 s",
+                (retry_after.as_secs() + 1).div_ceil(10)
+            )
+        }
+        error => error.to_string(),
+    }
+}
+
 fn text(reply: &Reply<NodeAnswer>) -> String {
     match reply {
         Ok(NodeAnswer::Result(json)) => String::from_utf8(json.clone()).unwrap(),
         Ok(NodeAnswer::Error(error)) => format!("{} {}", error.code, error.message),
         Ok(NodeAnswer::Unsupported) => "unsupported".to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => error_text(error),
     }
 }
 
@@ -182,6 +195,7 @@ async fn a_call_is_made_once() {
     let answered = r#"{"pending":"0x7"}"#;
     let refused = "-32000 nonce too low";
     let (unanswered, unavailable) = ("no node answered", "not available");
+    let limited = "overloaded for 60 s";
     let cases: [(&[Respond], &str, &[usize]); 18] = [
         (&[ok], answered, &[1]),
         (&[ok, ok], answered, &[1, 0]),
@@ -192,8 +206,8 @@ async fn a_call_is_made_once() {
         (&[limits_by_code, ok], "-32005 slow down", &[1, 0]),
         (&[limits, unsupported, refusal], refused, &[1, 1, 1]),
         (&[unsupported, unsupported], "unsupported", &[1, 1]),
-        (&[unsupported, limits], unavailable, &[1, 1]),
-        (&[limits, limits], unavailable, &[1, 1]),
+        (&[unsupported, limits], limited, &[1, 1]),
+        (&[limits, limits], limited, &[1, 1]),
         (&[refuses, ok], unanswered, &[1, 0]),
         (&[garbage, ok], unanswered, &[1, 0]),
         (&[cut, ok], unanswered, &[1, 0]),
@@ -237,13 +251,13 @@ async fn one_that_failed_is_asked_last_and_one_that_limits_is_not() {
     }
     let scene = Scene::of(&[limits]).await;
     for _ in 0..3 {
-        assert_eq!(text(&scene.call().await), "not available");
+        assert_eq!(text(&scene.call().await), "overloaded for 60 s");
     }
     assert_eq!(scene.calls(), [1]);
     // One that is not asked may have the method.
     let scene = Scene::of(&[limits, unsupported]).await;
     for calls in 1..4 {
-        assert_eq!(text(&scene.call().await), "not available");
+        assert_eq!(text(&scene.call().await), "overloaded for 60 s");
         assert_eq!(scene.calls(), [1, calls]);
     }
 }
@@ -255,6 +269,7 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
     let taken = "taken";
     let refused = "-32000 nonce too low";
     let (unanswered, unavailable) = ("no node answered", "not available");
+    let limited = "overloaded for 60 s";
     let none_supports = "-32601 the method eth_sendRawTransaction does not exist/is not available";
     let took: Respond = || UpstreamReply::Result(format!("\"{HASH}\""));
     let lied: Respond = || UpstreamReply::Result(format!("\"{}\"", B256::ZERO));
@@ -274,11 +289,11 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
         (&[limits, refusal, unsupported], refused),
         (&[unsupported], none_supports),
         (&[unsupported, unsupported], none_supports),
-        (&[unsupported, limits], unavailable),
+        (&[unsupported, limits], limited),
         (&[unsupported, silent], unanswered),
         (&[limits, garbage], unanswered),
         (&[silent, silent], unanswered),
-        (&[limits, limits], unavailable),
+        (&[limits, limits], limited),
         (&[limits, limits_by_code], "-32005 slow down"),
         (&[], unavailable),
     ];
@@ -287,7 +302,7 @@ async fn a_transaction_is_taken_if_one_node_takes_it() {
         let found = match scene.send().await {
             Ok(Ok(())) => taken.to_owned(),
             Ok(Err(error)) => format!("{} {}", error.code, error.message),
-            Err(error) => error.to_string(),
+            Err(error) => error_text(&error),
         };
         assert_eq!(found, expected, "{at}");
         until("all calls ended", || scene.in_use() == 0).await;
@@ -385,7 +400,11 @@ async fn what_is_in_progress_is_bounded_and_ends_with_its_client() {
         () = until("the calls are made", || scene.calls()[0] == most) => {}
     }
     assert_eq!(scene.in_use(), most);
-    assert_eq!(text(&scene.call().await), "not available");
+    let refused = scene.call().await;
+    assert!(
+        matches!(refused, Err(QueryError::Overloaded { .. })),
+        "{refused:?}"
+    );
     drop(waiting);
     until("the calls are given up", || scene.in_use() == 0).await;
 

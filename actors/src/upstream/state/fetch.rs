@@ -1,6 +1,9 @@
 //! The fetch of one account's state, or of an access list, from one upstream after another.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use alloy_primitives::B256;
 use alloy_trie::TrieAccount;
@@ -42,8 +45,23 @@ pub(super) enum StateFetchError {
 /// Whether another attempt may succeed soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
+    /// Nobody knows when.
     Soon,
+    /// After this time.
+    After(Duration),
+    /// It will not.
     Futile,
+}
+
+impl Retry {
+    /// The sooner of two.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Soon, _) | (_, Self::Soon) => Self::Soon,
+            (Self::After(wait), Self::After(other)) => Self::After(wait.min(other)),
+            (after, Self::Futile) | (Self::Futile, after) => after,
+        }
+    }
 }
 
 impl Shared {
@@ -121,23 +139,23 @@ impl Shared {
         block: &BlockRef,
         wanted: &Wanted,
     ) -> Reply<()> {
-        let order = self.standing.order(Instant::now());
-        let mut retry = match order.is_limited {
-            true => Retry::Soon,
-            false => Retry::Futile,
+        let now = Instant::now();
+        let order = self.standing.order(now);
+        let mut retry = match order.limited_until {
+            Some(until) => Retry::After(until.saturating_duration_since(now)),
+            None => Retry::Futile,
         };
         for id in order.upstreams {
             match self.fetch_from(id, callers, block, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    if self.report(id, block, wanted.subject(), &error) == Retry::Soon {
-                        retry = Retry::Soon;
-                    }
+                    retry = retry.or(self.report(id, block, wanted.subject(), &error));
                 }
             }
         }
         Err(match retry {
             Retry::Soon => QueryError::Unavailable,
+            Retry::After(retry_after) => QueryError::Overloaded { retry_after },
             Retry::Futile => QueryError::StateUnavailable,
         })
     }
@@ -359,7 +377,13 @@ impl Shared {
                 (Verdict::NotAtFault, Retry::Futile)
             }
             StateFetchError::Call(error @ (CallError::Busy | CallError::RateLimited { .. })) => {
-                (Verdict::from(error), Retry::Soon)
+                let retry = match error {
+                    CallError::RateLimited {
+                        retry_after: Some(wait),
+                    } => Retry::After(*wait),
+                    _ => Retry::Soon,
+                };
+                (Verdict::from(error), retry)
             }
             StateFetchError::Call(error) => (Verdict::from(error), Retry::Futile),
             StateFetchError::Refuted(_) => (Verdict::Fault(Fault::BadProof), Retry::Futile),
@@ -372,7 +396,7 @@ impl Shared {
             StateFetchError::Call(CallError::UnsupportedMethod | CallError::Rpc { .. })
         );
         let retry = match subject {
-            Subject::AccessList if !has_none => Retry::Soon,
+            Subject::AccessList if !has_none && retry == Retry::Futile => Retry::Soon,
             Subject::AccessList | Subject::State => retry,
         };
         let (number, hash) = (block.number, block.hash);

@@ -185,12 +185,12 @@ async fn a_miss_without_a_permit_is_refused() {
     let all = take_all(&scene);
     let refused = ask(&scene.worker.proofs, scene.read_storage(0, 1)).await;
     assert!(
-        matches!(refused, Err(QueryError::Unavailable)),
+        matches!(refused, Err(QueryError::Overloaded { .. })),
         "{refused:?}"
     );
     let refused = ask(&scene.worker.proofs, scene.prove(0, 100)).await;
     assert!(
-        matches!(refused, Err(QueryError::Unavailable)),
+        matches!(refused, Err(QueryError::Overloaded { .. })),
         "{refused:?}"
     );
     assert_eq!(scene.calls(0), 0);
@@ -227,7 +227,7 @@ async fn a_tenant_over_its_accounts_is_refused_and_others_are_not() {
     for read in [scene.read_storage(3, 0), scene.read_storage(0, 0)] {
         let refused = ask(&scene.worker.proofs, read).await;
         assert!(
-            matches!(refused, Err(QueryError::Unavailable)),
+            matches!(refused, Err(QueryError::Overloaded { .. })),
             "{refused:?}"
         );
     }
@@ -260,7 +260,7 @@ async fn a_tenant_over_its_calls_a_second_is_refused_and_others_are_not() {
     let calls = scene.calls(0);
     let refused = ask(&scene.worker.proofs, scene.read_storage(3, 2)).await;
     assert!(
-        matches!(refused, Err(QueryError::Unavailable)),
+        matches!(refused, Err(QueryError::Overloaded { .. })),
         "{refused:?}"
     );
     assert_eq!(scene.calls(0), calls);

@@ -182,8 +182,15 @@ async fn an_upstream_that_limits_calls_for_state_is_not_asked() {
         assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), calls);
     }
     let refused = ask(&scene.worker.proofs, scene.read_storage(3, 1)).await;
-    let unavailable = QueryError::Unavailable.to_string();
-    assert_eq!(refused.unwrap_err().to_string(), unavailable);
+    let error = refused.unwrap_err();
+    let QueryError::Overloaded { retry_after } = error else {
+        panic!("{error:?}");
+    };
+    let hour = Duration::from_secs(3_600);
+    assert!(
+        retry_after <= hour && retry_after > hour / 2,
+        "{retry_after:?}"
+    );
     assert_eq!([0, 1].map(|upstream| scene.calls(upstream)), [0, 1]);
     // A fault does not keep the only other upstream from being asked.
     scene.record(&failed(1, CallClass::State, Some("timeout")));
