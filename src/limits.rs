@@ -417,6 +417,13 @@ pub(crate) const BUILT_RESULT_BYTES_MAX: usize = 64 << 10;
 /// each time; smaller ones cost more system calls (`load-tests/compare`, full blocks).
 pub(crate) const CHUNK_BYTES: usize = 120 << 10;
 
+/// Bytes of a reply that a connection has in its buffer at most: actix asks for the next part while
+/// it has less than 32 KiB of the last one.
+pub(crate) const BUFFERED_BYTES_MAX: usize = CHUNK_BYTES + (32 << 10);
+
+/// Bytes of a reply that TLS has in its own buffer besides, at most: rustls' default.
+pub(crate) const TLS_BUFFERED_BYTES_MAX: usize = 64 << 10;
+
 /// Longest key that a connection remembers, in bytes: three times as long as those that the
 /// program makes. A longer one is looked up with each request.
 pub(crate) const LAST_KEY_BYTES_MAX: usize = 128;

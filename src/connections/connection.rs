@@ -27,7 +27,10 @@ use super::{
     new_connections::NewConnection,
     slot::Slot,
 };
-use crate::{access::LastKey, limits::HALF_CLOSED_GRACE};
+use crate::{
+    access::LastKey,
+    limits::{BUFFERED_BYTES_MAX, HALF_CLOSED_GRACE, TLS_BUFFERED_BYTES_MAX},
+};
 
 /// A connection's socket, and its phase as the watch sees it.
 ///
@@ -164,6 +167,14 @@ impl Connection {
         self.end.set(End::Transport);
     }
 
+    /// Bytes that wait in the buffers of the connection, at most, while its client reads slowly.
+    pub(crate) fn buffered_max(&self) -> usize {
+        match self.end.get() {
+            End::Socket => BUFFERED_BYTES_MAX,
+            End::Transport | End::Asked => BUFFERED_BYTES_MAX + TLS_BUFFERED_BYTES_MAX,
+        }
+    }
+
     /// Records that the transport has read the end of what the client sends. Under TLS, that comes
     /// before the end of the socket.
     pub(crate) fn read_to_end(&self) {
@@ -253,6 +264,12 @@ impl ConnectionHandle {
         let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let is_read = self.0.upgrade().is_some_and(|it| it.is_read_to_end.get());
         is_read || self.is_ready_for(closed).unwrap_or(false)
+    }
+
+    /// As [`Connection::buffered_max`].
+    pub(crate) fn buffered_max(&self) -> usize {
+        let connection = self.0.upgrade();
+        connection.map_or(BUFFERED_BYTES_MAX, |connection| connection.buffered_max())
     }
 
     /// Whether the kernel takes more bytes to send.
@@ -392,6 +409,16 @@ mod tests {
         let peer = Some(&Connection::of(server.as_raw_fd()));
         assert_eq!(unless_gone(ready(7), peer).await, Some(7));
         assert_eq!(unless_gone(ready(7), None).await, Some(7));
+    }
+
+    #[test]
+    fn a_connection_under_tls_has_more_buffers() {
+        let (_client, server) = socket_pair();
+        let connection = Connection::of(server.as_raw_fd());
+        assert_eq!(connection.buffered_max(), BUFFERED_BYTES_MAX);
+        connection.ends_by_transport();
+        let expected = BUFFERED_BYTES_MAX + TLS_BUFFERED_BYTES_MAX;
+        assert_eq!(connection.buffered_max(), expected);
     }
 
     /// A client that does not read is told, although nothing more can be sent to it, and the kernel

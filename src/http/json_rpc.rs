@@ -26,6 +26,7 @@ use super::{
 use crate::{
     access::{ActiveKey, Now, QuotaKind, Remaining},
     connections::{Answering, Connection, unless_gone},
+    limits::BUFFERED_BYTES_MAX,
     rpc::{Answer, Refusal, RpcError, Via, envelope::NULL_ID},
 };
 
@@ -87,16 +88,16 @@ impl WorkerState {
             admitted = again.map_err(Denied::response)?;
         }
         let min_block = min_block(request);
+        let buffered_max = connection.map_or(BUFFERED_BYTES_MAX, Connection::buffered_max);
         let span = access.span();
         let answer = if LargeBodies::has(&body) {
-            let answer = self
-                .large_bodies
-                .answer(admitted, body, now, min_block, span);
+            let via = (min_block, buffered_max);
+            let answer = self.large_bodies.answer(admitted, body, now, via, span);
             // Boxed, so that a request with a small body does not carry the future's state.
             unless_gone(Box::pin(answer), connection).await
         } else {
             let dispatcher = Rc::clone(&self.dispatcher);
-            let via = Via::http(min_block);
+            let via = Via::http(min_block, buffered_max);
             let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
             let answered = RequestActor::answer(answer, span);
             unless_gone(answered, connection).await.map(Result::ok)

@@ -46,13 +46,14 @@ impl LargeBodies {
         body.len() >= LARGE_BODY_BYTES
     }
 
-    /// Answers a body; `None` if there is no thread for it. Dropping the future ends the work.
+    /// Answers a body that came [as these say](Via::http); `None` if there is no thread for it.
+    /// Dropping the future ends the work.
     pub(super) async fn answer(
         &self,
         key: Arc<ActiveKey>,
         body: Bytes,
         now: Now,
-        min_block: NamedBlock,
+        via: (NamedBlock, usize),
         span: Span,
     ) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
@@ -60,7 +61,7 @@ impl LargeBodies {
             key,
             body,
             now,
-            min_block,
+            via,
             span,
             answer,
         };
@@ -118,7 +119,8 @@ struct AnswerBody {
     key: Arc<ActiveKey>,
     body: Bytes,
     now: Now,
-    min_block: NamedBlock,
+    /// The arguments of [`Via::http`].
+    via: (NamedBlock, usize),
     span: Span,
     answer: oneshot::Sender<Answer>,
 }
@@ -132,11 +134,11 @@ impl Handler<AnswerBody> for LargeBodyActor {
             key,
             body,
             now,
-            min_block,
+            via: (min_block, buffered_max),
             span,
             answer,
         } = message;
-        let via = Via::http(min_block);
+        let via = Via::http(min_block, buffered_max);
         let work = async move { dispatcher.answer(&key, &body, now, via).await };
         RequestActor::send_answer(work, answer, span);
     }

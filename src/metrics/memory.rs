@@ -49,7 +49,7 @@ impl MemoryMetrics {
             )?,
             replies: exporter.gauge(
                 "nearhead_replies_held",
-                "Large replies that their clients have not taken yet",
+                "Large replies that their clients have not taken yet; the buffers of a session count as one",
             )?,
             refused: exporter.counter(
                 "nearhead_replies_refused_total",

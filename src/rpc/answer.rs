@@ -52,6 +52,8 @@ const _: () = assert!(size_of::<Answer>() <= ANSWER_BYTES_MAX);
 pub(crate) struct AnswerPermits {
     /// For the memory of a large reply.
     pub(crate) reply: Option<ReplyCharge>,
+    /// For the buffers of its session's connection.
+    pub(crate) buffer: Option<ReplyCharge>,
     /// Of a session, for a large answer.
     pub(crate) large_answer: Option<Permit>,
 }
@@ -137,12 +139,18 @@ impl Answer {
 
     /// The same answer, which holds these permits until the client has taken it.
     #[inline]
-    pub(crate) fn holding(self, reply: Option<ReplyCharge>, large_answer: Option<Permit>) -> Self {
-        if reply.is_none() && large_answer.is_none() {
+    pub(crate) fn holding(self, more: AnswerPermits) -> Self {
+        let AnswerPermits {
+            reply,
+            buffer,
+            large_answer,
+        } = more;
+        if reply.is_none() && buffer.is_none() && large_answer.is_none() {
             return self;
         }
         let mut permits = self.permits.unwrap_or_default();
         permits.reply = permits.reply.or(reply);
+        permits.buffer = permits.buffer.or(buffer);
         permits.large_answer = permits.large_answer.or(large_answer);
         Self {
             permits: Some(permits),

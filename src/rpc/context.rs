@@ -43,6 +43,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) openrpc: &'a Bytes,
     /// The session that the request came over, if any.
     pub(crate) session: Option<&'a dyn RequestSession>,
+    /// Bytes of the answer that wait in the buffers of its connection, at most; zero in a session.
+    pub(crate) buffered_max: usize,
     /// Storage keys that the call in progress names, or what takes as long as so many; its handler
     /// counts them for the price.
     pub(crate) keys: Cell<usize>,

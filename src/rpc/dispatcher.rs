@@ -24,7 +24,7 @@ use run::run;
 use spans::ItemSpans;
 
 use super::{
-    answer::{Answer, Writer, response_len},
+    answer::{Answer, AnswerPermits, Writer, response_len},
     block_waits::{BlockWaits, Wanted},
     context::RequestContext,
     contracts::ContractCheck,
@@ -216,6 +216,7 @@ impl Dispatcher {
                 _ => BUILT_RESULT_BYTES_MAX,
             },
             session,
+            buffered_max: via.buffered_max,
             keys: Cell::new(0),
             gas: Cell::new(0),
             forwarded: Cell::new(None),
@@ -230,7 +231,10 @@ impl Dispatcher {
             Envelope::OversizedBatch(id) => self.refuse_batch(key, id, received),
         };
         let charged = self.charge_reply(&context, id, answer, received).await;
-        let mut answer = charged.holding(None, large_answer);
+        let mut answer = charged.holding(AnswerPermits {
+            large_answer,
+            ..AnswerPermits::default()
+        });
         answer.is_unverified = context.is_unverified.get();
         answer.head = Some(Arc::clone(context.snapshot.head()));
         answer
@@ -433,7 +437,10 @@ impl Dispatcher {
             writer.text("]");
             writer.finish()
         });
-        Answer::ok("batch", units, json).holding(charge, None)
+        Answer::ok("batch", units, json).holding(AnswerPermits {
+            reply: charge,
+            ..AnswerPermits::default()
+        })
     }
 
     /// Runs a request without an id if it has an effect, and returns its units: one that ends

@@ -6,21 +6,17 @@ use nearhead_actors::admission::ReplyCharge;
 use nearhead_chain::json::Json;
 
 use super::{
-    answer::Answer,
+    answer::{Answer, AnswerPermits},
     context::RequestContext,
     dispatcher::{Dispatcher, Received},
     error::{QuerySubject, RpcError},
 };
-use crate::{
-    access::ActiveKey,
-    limits::{CHARGED_REPLY_BYTES_MIN, CHUNK_BYTES},
-    metrics::Outcome,
-};
+use crate::{access::ActiveKey, limits::CHARGED_REPLY_BYTES_MIN, metrics::Outcome};
 
 impl Dispatcher {
-    /// Charges the tenant for what the reply holds until its client has taken it, or refuses it:
-    /// then filters give again what it has of them, also to a client that asks another process of
-    /// the fleet.
+    /// Charges the tenant for what the reply holds until its client has taken it, also in the
+    /// connection's buffers, or refuses it: then filters give again what it has of them, also to a
+    /// client that asks another process of the fleet.
     pub(super) async fn charge_reply(
         &self,
         context: &RequestContext<'_>,
@@ -28,23 +24,33 @@ impl Dispatcher {
         mut answer: Answer,
         received: Received,
     ) -> Answer {
-        let bytes = answer.json.as_ref().map_or(0, |json| {
-            // A session has one buffer for all of its answers.
-            let buffered = match context.session {
-                Some(_) => 0,
-                None => json.len().min(CHUNK_BYTES),
-            };
-            held_bytes(json) + buffered
-        });
+        let json = answer.json.as_ref();
+        let (len, held) = json.map_or((0, 0), |json| (json.len(), held_bytes(json)));
+        let of_session = match context.session {
+            Some(session) if len >= CHARGED_REPLY_BYTES_MIN => session.uncharged_buffer(),
+            _ => 0,
+        };
         let permits = answer.permits.as_mut();
-        let mut charge = permits.and_then(|permits| permits.reply.take());
-        match self.charge(context.key, &mut charge, bytes) {
+        let mut reply = permits.and_then(|permits| permits.reply.take());
+        let mut buffer = None;
+        let charged = self
+            .charge(
+                context.key,
+                &mut reply,
+                held + len.min(context.buffered_max),
+            )
+            .and_then(|()| self.charge(context.key, &mut buffer, of_session));
+        match charged {
             Ok(()) => {
                 match answer.outcome {
                     Outcome::Ok => context.advances.keep(),
                     _ => context.advances.take_back(0).await,
                 }
-                answer.holding(charge, None)
+                answer.holding(AnswerPermits {
+                    reply,
+                    buffer,
+                    large_answer: None,
+                })
             }
             Err(error) => {
                 context.advances.take_back(0).await;

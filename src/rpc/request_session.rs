@@ -66,4 +66,8 @@ pub trait RequestSession {
     /// Bytes that the answer to a batch may hold until the client has taken it, so that answers
     /// that a client does not read are bounded as well.
     fn batch_held_max(&self) -> usize;
+
+    /// Bytes of the buffers of its connection that the next large answer is charged for; zero while
+    /// an answer is charged for them that the client has not taken.
+    fn uncharged_buffer(&self) -> usize;
 }

@@ -26,8 +26,14 @@ impl Session {
         if let Some(permits) = permits {
             let AnswerPermits {
                 reply,
+                buffer,
                 large_answer,
             } = *permits;
+            let mut charged = self.buffer.borrow_mut();
+            if charged.is_none() {
+                *charged = buffer.map(|charge| self.holds(charge));
+            }
+            drop(charged);
             outbox.keep(KeptAnswer {
                 reply: reply.map(|charge| self.holds(charge)),
                 large_answer,
@@ -35,6 +41,24 @@ impl Session {
         }
         drop(outbox);
         self.wake();
+    }
+
+    /// Bytes of the connection's buffers that the next large answer is charged for: all answers
+    /// have the same ones.
+    pub(super) fn uncharged_buffer(&self) -> usize {
+        match *self.buffer.borrow() {
+            Some(_) => 0,
+            None => self.connection.buffered_max(),
+        }
+    }
+
+    /// Gives back what the connection's buffers are charged for, once the kernel has what was in
+    /// them. The connection asks for more when that may be so.
+    pub(super) fn release_buffer(&self) {
+        if self.buffer.borrow().is_some() && self.connection.is_writable() {
+            let sent = self.buffer.take();
+            drop(sent);
+        }
     }
 
     /// Ends the session because others need the memory of its answers. What would have to be sent

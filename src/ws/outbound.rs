@@ -82,6 +82,7 @@ impl<S> Outbound<S> {
 
     /// Nothing is left to send: waits, or ends once the kernel has everything.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        self.session.release_buffer();
         if !self.is_over && !self.session.is_closed() {
             return Poll::Pending;
         }

@@ -67,4 +67,8 @@ impl RequestSession for RequestSubscriptions {
     fn batch_held_max(&self) -> usize {
         self.session.batch_held_max()
     }
+
+    fn uncharged_buffer(&self) -> usize {
+        self.session.uncharged_buffer()
+    }
 }

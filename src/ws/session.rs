@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     access::{Grant, Now, Refused, SessionPermit},
-    connections::{ConnectionHandle, Tick},
+    connections::{ConnectionHandle, HeldReply, Tick},
     limits::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
         WRITE_STALL_TIMEOUT,
@@ -78,6 +78,8 @@ pub(crate) struct Session {
     pub(crate) subscriptions: SessionSubscriptions,
     pub(super) connection: ConnectionHandle,
     outbox: RefCell<Outbox>,
+    /// For the buffers of the connection, while a large answer may be in them.
+    pub(super) buffer: RefCell<Option<HeldReply>>,
     state: Cell<SessionState>,
     waker: Cell<Option<Waker>>,
     in_flight: Cell<usize>,
@@ -118,6 +120,7 @@ impl Session {
             subscriptions,
             connection,
             outbox: RefCell::default(),
+            buffer: RefCell::default(),
             state: Cell::new(SessionState::Open),
             waker: Cell::new(None),
             in_flight: Cell::new(0),
@@ -209,6 +212,9 @@ impl Session {
         };
         let bytes = bytes?;
         self.taken_at.set(self.shared.now());
+        if let Some(buffer) = &*self.buffer.borrow() {
+            buffer.progressed(Instant::now());
+        }
         Some(bytes)
     }
 

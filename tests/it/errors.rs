@@ -154,6 +154,10 @@ impl RequestSession for Panicking {
     fn batch_held_max(&self) -> usize {
         panic!("on purpose")
     }
+
+    fn uncharged_buffer(&self) -> usize {
+        panic!("on purpose")
+    }
 }
 
 /// The first body panics in a method's handler, the second in the dispatcher's own code.

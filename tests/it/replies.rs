@@ -144,6 +144,18 @@ fn a_refusal_says_when_there_will_be_room() {
     });
 }
 
+/// An answer that is shared with the window still has the buffers of its connection.
+#[test]
+fn the_buffers_of_a_session_are_charged_while_its_client_does_not_read() {
+    let server = Server::start(&SCENE);
+    let mut session = Client::on(connect(server.address, Some(4 << 10)), "/ws/v3/slow-key");
+    session.text(&batch(100));
+    wait_until("they are charged", || used(&server) >= 120_000.0);
+    check("the answer and the buffers", &held(&server), &2.0);
+    drop(session);
+    wait_until("everything is given back", || used(&server) == 0.0);
+}
+
 #[test]
 fn a_slow_session_is_closed_when_another_tenant_needs_the_memory() {
     let server = Server::start(&[&SCENE[..], &["--reply-bytes", "1048576"]].concat());

@@ -21,6 +21,7 @@ use std::{
 use actix_web::{dev::Payload, error::PayloadError};
 use bytes::Bytes;
 use futures_core::Stream;
+use nearhead_actors::{admission::ReplyBudget, share::Share};
 use nearhead_chain::json::{Json, LazyBytes, Truncated};
 
 use super::{
@@ -33,6 +34,7 @@ use super::{
 use crate::{
     access::{Access, Caller, SessionCaps},
     connections::{Connection, ConnectionHandle, socket_pair},
+    limits::BUFFERED_BYTES_MAX,
     metrics::Metrics,
     rpc::AnswerPermits,
     subscriptions::{Hub, SessionSubscriptions},
@@ -153,8 +155,8 @@ fn the_permit_of_a_large_answer_lasts_until_it_is_taken_or_the_client_is_evicted
     let permit = |session: &Session| session.large_answer().try_acquire_owned();
     let permits = |session: &Session| {
         Some(Box::new(AnswerPermits {
-            reply: None,
             large_answer: Some(permit(session).unwrap()),
+            ..AnswerPermits::default()
         }))
     };
     session.answer(large(), permits(&session));
@@ -239,6 +241,53 @@ fn socket() -> (TcpStream, TcpStream, Rc<Connection>) {
     let (client, server) = socket_pair();
     let connection = Rc::new(Connection::of(server.as_raw_fd()));
     (client, server, connection)
+}
+
+/// All large answers of a session go through the same buffers, which are charged once.
+#[test]
+fn the_buffers_of_a_session_are_charged_until_the_kernel_has_what_is_in_them() {
+    let sessions = sessions();
+    let (mut client, mut server, connection) = socket();
+    let session = open_on(&sessions, ConnectionHandle::new(&connection));
+    let budget = ReplyBudget::new(1 << 20);
+    let used = || budget.usage().used;
+    let answer = |bytes: usize| {
+        let charge = budget.charge(Share::default(), bytes, Instant::now());
+        let permits = AnswerPermits {
+            buffer: Some(charge.unwrap()),
+            ..AnswerPermits::default()
+        };
+        session.answer(
+            Json::shared(vec![b'1'; 1 << 20].into()),
+            Some(Box::new(permits)),
+        );
+    };
+    let bytes = session.uncharged_buffer();
+    assert_eq!(bytes, BUFFERED_BYTES_MAX);
+    answer(bytes);
+    assert_eq!((session.uncharged_buffer(), used()), (0, bytes));
+    answer(1);
+    assert_eq!(used(), bytes, "another answer needs no other buffers");
+    server.set_nonblocking(true).unwrap();
+    let written: usize = std::iter::from_fn(|| server.write(&[0; 1 << 16]).ok()).sum();
+    taken(&session);
+    session.release_buffer();
+    assert_eq!(
+        (session.uncharged_buffer(), used()),
+        (0, bytes),
+        "the kernel takes no more"
+    );
+    client.read_exact(&mut vec![0; written]).unwrap();
+    while !session.connection.is_writable() {
+        std::hint::spin_loop();
+    }
+    session.release_buffer();
+    assert_eq!((session.uncharged_buffer(), used()), (bytes, 0));
+    // They go with the session.
+    answer(bytes);
+    drop(session);
+    drop(sessions);
+    assert_eq!(budget.usage().used, 0);
 }
 
 #[test]
