@@ -87,10 +87,9 @@ impl FairTurns {
             }
             select! {
                 biased;
-                next = granted.next() => match next? {
-                    Ok(turn) => return Some(turn),
-                    // This tenant may not have more waiting: the call waits with the others.
-                    Err(_) => {}
+                // A tenant that may not have more waiting: the call waits with the others.
+                next = granted.next() => if let Ok(turn) = next? {
+                    return Some(turn);
                 },
                 Ok(()) = shares.changed() => {}
             }
