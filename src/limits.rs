@@ -394,9 +394,23 @@ pub(crate) const CATCH_UP_STEPS: usize = 32;
 pub(crate) const COMPRESS_BYTES_MIN: usize = 16 << 10;
 
 /// Replies of one worker that are compressed at the same time: each keeps a core busy for 10 to 20
-/// ms per MB, and holds up to 8 MiB until its client has taken it. Further replies go out
+/// ms per MB, and holds its encoder until its client has taken it. Further replies go out
 /// uncompressed.
 pub(crate) const COMPRESSIONS_MAX: usize = 2;
+
+/// Bytes that an encoder for gzip takes at most, with what it gives at once (measured, as the
+/// others below).
+pub(crate) const GZIP_BYTES: usize = 800 << 10;
+
+/// The same for zstd.
+pub(crate) const ZSTD_BYTES: usize = 4 << 20;
+
+/// The same for brotli, whose window of 8 MiB is allocated whatever the reply's length is.
+pub(crate) const BROTLI_BYTES: usize = 9 << 20;
+
+/// Bytes of a reply, at most, for each of which brotli takes two more: as long as a reply repeats
+/// itself, brotli makes one block of it, and has room for twice as much output.
+pub(crate) const BROTLI_BLOCK_BYTES_MAX: usize = 8 << 20;
 
 /// Largest reply, in bytes, that is assembled in one buffer: up to here, a copy costs less than
 /// another slice.

@@ -17,7 +17,8 @@
 //! | `probes` | health and readiness, without details |
 //! | `block_header`, `min_block_header` | from which head an answer was made; which block its client has seen |
 //! | `body` | reads a request's body within its bounds |
-//! | `reply`, `replies` | a reply's body, in pieces and compressed |
+//! | `reply`, `replies` | a reply's body, in pieces; which replies are compressed |
+//! | `compressed`, `compression` | a reply's body, compressed; the memory of its encoder |
 //! | `refusal`, `cors` | responses to refused requests; headers for scripts in browsers |
 //! | `access_log` | one log event per request, and its trace |
 //! | `trace_parent` | what a client says of its own trace |
@@ -26,6 +27,8 @@ mod access_log;
 mod block_header;
 mod body;
 mod client_address;
+mod compressed;
+mod compression;
 mod cors;
 mod credentials;
 mod entry;

@@ -3,6 +3,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Instant,
     vec,
@@ -10,9 +11,10 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use nearhead_actors::admission::{Permit, ReplyCharge, ReplyInTurns};
+use nearhead_actors::admission::{ReplyCharge, ReplyInTurns};
 use nearhead_chain::json::{Json, Piece, Truncated};
 
+use super::compression::Compression;
 use crate::{
     connections::{Answering, HeldReply},
     limits::CHUNK_BYTES,
@@ -28,7 +30,7 @@ pub(super) struct ReplyBody {
     rest: vec::IntoIter<Piece>,
     held: Option<HeldReply>,
     /// While it is compressed.
-    compression: Option<Permit>,
+    compression: Option<Arc<Compression>>,
     /// If it is large and has parts that have to be made: they are made when it is its turn.
     in_turns: Option<ReplyInTurns>,
     answering: Option<Answering>,
@@ -41,32 +43,41 @@ impl ReplyBody {
     /// A body that holds what it is charged for until the client has taken it, and reports each
     /// chunk to the watch.
     pub(super) fn new(json: Json, charge: Option<Charge>, answering: Option<Answering>) -> Self {
+        let (charge, in_turns) = charge.unzip();
+        Self {
+            held: charge.map(|charge| hold(charge, answering.as_ref())),
+            answering,
+            ..Self::of(json, in_turns.flatten())
+        }
+    }
+
+    /// A body that is compressed. What compresses it holds the rest.
+    pub(super) fn to_compress(
+        json: Json,
+        in_turns: Option<ReplyInTurns>,
+        compression: Arc<Compression>,
+    ) -> Self {
+        Self {
+            compression: Some(compression),
+            ..Self::of(json, in_turns)
+        }
+    }
+
+    fn of(json: Json, in_turns: Option<ReplyInTurns>) -> Self {
         let left = json.len();
         let (current, rest) = match json {
             Json::One(piece) => (Some(piece), Vec::new()),
             Json::Many(pieces) => (None, pieces),
         };
-        let (charge, in_turns) = charge.unzip();
         Self {
             len: left as u64,
             left,
             current,
             rest: rest.into_iter(),
-            in_turns: in_turns.flatten(),
-            held: charge.map(|charge| match &answering {
-                Some(answering) => answering.holds(charge),
-                None => HeldReply::without_connection(charge),
-            }),
+            in_turns,
+            held: None,
             compression: None,
-            answering,
-        }
-    }
-
-    /// The same body, which is compressed with this permit.
-    pub(super) fn compressed_by(self, permit: Permit) -> Self {
-        Self {
-            compression: Some(permit),
-            ..self
+            answering: None,
         }
     }
 
@@ -141,7 +152,18 @@ impl MessageBody for ReplyBody {
         if let Some(reply) = in_turns {
             reply.took(now.elapsed());
         }
-        Poll::Ready(Some(part))
+        Poll::Ready(Some(match &this.compression {
+            Some(compression) => part.map(|bytes| compression.part(bytes)),
+            None => part,
+        }))
+    }
+}
+
+/// What a reply is charged for, on this connection.
+pub(super) fn hold(charge: ReplyCharge, answering: Option<&Answering>) -> HeldReply {
+    match answering {
+        Some(answering) => answering.holds(charge),
+        None => HeldReply::without_connection(charge),
     }
 }
 

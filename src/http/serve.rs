@@ -72,9 +72,10 @@ impl WorkerState {
     /// The OpenRPC document. It stays the same while the service runs.
     fn openrpc(&self, request: &HttpRequest) -> HttpResponse {
         let json = Json::shared(self.server.openrpc.clone());
+        let charge = self.replies.charge_document();
         let mut response = self
             .replies
-            .response(request, StatusCode::OK, json, None, None);
+            .response(request, StatusCode::OK, json, charge, None);
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, content_type);

@@ -52,7 +52,7 @@ impl WorkerState {
             hub,
             dispatcher: Rc::new(dispatcher),
             large_bodies: LargeBodies::new(server),
-            replies: Replies::new(watch.reply_turns()),
+            replies: Replies::new(watch.reply_turns(), &server.reads.replies),
             bodies: BodyBudget::default(),
             ids: RequestIds::default(),
             block_header: BlockHeader::default(),

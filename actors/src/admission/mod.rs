@@ -38,7 +38,7 @@ pub use memory_level::MemoryLevel;
 pub use panics::{Panicked, Panics};
 pub use permits::{Admission, AdmissionPermit, Permit, PermitUse};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};
-pub use reply_budget::{Evict, ReplyBudget, ReplyCharge, ReplyUse};
+pub use reply_budget::{Evict, ExtraCharge, ReplyBudget, ReplyCharge, ReplyUse};
 pub use reply_turns::{ReplyInTurns, ReplyTurns};
 pub use work_queue::QueueUse;
 pub(crate) use work_queue::{Expiry, Refuse, Taken, WorkQueue};

@@ -42,6 +42,16 @@ pub struct ReplyCharge {
     progress: Arc<Progress>,
 }
 
+/// Bytes that a reply holds besides those of its charge, for a part of its time. Dropping it gives
+/// them back.
+#[derive(Debug)]
+pub struct ExtraCharge {
+    ledger: Arc<Mutex<Ledger>>,
+    tenant: u64,
+    id: u64,
+    bytes: usize,
+}
+
 /// Ends a reply whose bytes others need.
 pub trait Evict: Debug + Send {
     /// Ends it, on whatever thread. It must not block, nor drop the charge.
@@ -99,6 +109,8 @@ struct Tenant {
 #[derive(Debug)]
 struct Held {
     bytes: usize,
+    /// Those of them that are charged besides.
+    extra: usize,
     progress: Arc<Progress>,
     /// The progress by which it is in the order of the slowest. It may be older than the actual
     /// one: it is brought up to date when it comes first, so that a client's progress takes no
@@ -219,6 +231,30 @@ impl ReplyCharge {
         room
     }
 
+    /// Charges for bytes that the reply holds for a part of its time, and that it can do without;
+    /// `None` if half of the budget would not be free then, or memory is short. No other reply is
+    /// ended or refused for them.
+    #[must_use]
+    pub fn extra(&self, bytes: usize, now: Instant) -> Option<ExtraCharge> {
+        let mut ledger = self.ledger.lock();
+        let is_short = ledger.is_memory_short && bytes >= REPLY_BYTES_IF_SHORT;
+        let used = ledger.counts.used.saturating_add(bytes);
+        if is_short || used > ledger.counts.max / 2 {
+            return None;
+        }
+        ledger.grow(self.tenant, self.id, bytes, now);
+        if let Some(held) = ledger.held_mut(self.tenant, self.id) {
+            held.extra += bytes;
+        }
+        drop(ledger);
+        Some(ExtraCharge {
+            ledger: Arc::clone(&self.ledger),
+            tenant: self.tenant,
+            id: self.id,
+            bytes,
+        })
+    }
+
     /// From now on the reply can be ended, by `evict`.
     pub fn evict_by(&self, evict: impl Evict + 'static) {
         let mut ledger = self.ledger.lock();
@@ -241,8 +277,15 @@ impl Drop for ReplyCharge {
     /// What was recorded last counts as the end: this looks at no clock.
     fn drop(&mut self) {
         let now = self.progress.last();
-        let evict = self.ledger.lock().remove(self.tenant, self.id, None, now);
+        let evict = self.ledger.lock().end(self.tenant, self.id, now);
         drop(evict);
+    }
+}
+
+impl Drop for ExtraCharge {
+    fn drop(&mut self) {
+        let mut ledger = self.ledger.lock();
+        ledger.end_extra(self.tenant, self.id, self.bytes);
     }
 }
 
@@ -369,6 +412,7 @@ impl Ledger {
         tenant.used += bytes;
         let held = Held {
             bytes,
+            extra: 0,
             progress: Arc::clone(&progress),
             noted,
             evict: None,
@@ -392,6 +436,46 @@ impl Ledger {
             held.bytes += more;
             tenant.used += more;
             self.counts.used += more;
+        }
+    }
+
+    /// Gives back what a reply holds, except what it is charged for besides, and returns what would
+    /// end it.
+    fn end(&mut self, tenant: u64, id: u64, now: Instant) -> Option<Box<dyn Evict>> {
+        let holder = self.tenants.get_mut(&tenant)?;
+        let held = holder.replies.get_mut(&id)?;
+        if held.extra == 0 {
+            return self.remove(tenant, id, None, now);
+        }
+        holder.slowest.remove(&(held.noted, id));
+        let (evict, less) = (held.evict.take(), held.bytes - held.extra);
+        self.shrink(tenant, id, less, now);
+        evict
+    }
+
+    /// Gives back what a reply is charged for besides, unless it was ended.
+    fn end_extra(&mut self, tenant: u64, id: u64, less: usize) {
+        if let Some(held) = self.held_mut(tenant, id) {
+            held.extra -= less;
+            let now = held.progress.last();
+            match held.bytes == less {
+                true => drop(self.remove(tenant, id, None, now)),
+                false => self.shrink(tenant, id, less, now),
+            }
+        }
+    }
+
+    fn shrink(&mut self, tenant: u64, id: u64, less: usize, now: Instant) {
+        if let Some(tenant) = self.tenants.get_mut(&tenant)
+            && let Some(held) = tenant.replies.get_mut(&id)
+        {
+            tenant.hold.mark(tenant.used, now);
+            self.hold.mark(self.counts.used, now);
+            held.bytes -= less;
+            tenant.used -= less;
+            self.counts.used -= less;
+            tenant.hold.released(less);
+            self.hold.released(less);
         }
     }
 

@@ -143,6 +143,87 @@ fn a_tenant_that_holds_more_than_its_share_waits_for_what_it_holds_itself() {
 }
 
 #[test]
+fn what_a_reply_holds_besides_ends_nobody_and_leaves_half_of_the_budget() {
+    let scene = Scene::new();
+    let (share, other) = (Share::default(), Share::default());
+    let reply = scene.reply(share, 10, 1, 0).unwrap();
+    let slow = scene.reply(other, 20, 2, 0).unwrap();
+    let now = scene.at(2 * SLOW);
+    assert!(reply.extra(21, now).is_none());
+    let extra = reply.extra(20, now).unwrap();
+    assert!(reply.extra(1, now).is_none());
+    let usage = scene.budget.usage();
+    assert_eq!((usage.used, usage.replies, usage.refused), (50, 2, 0));
+    assert_eq!(scene.last_ended(), 0);
+    drop(extra);
+    assert_eq!(scene.budget.usage().used, 30);
+    drop((reply, slow));
+    assert_eq!(scene.budget.usage().used, 0);
+}
+
+#[test]
+fn what_a_reply_holds_besides_is_charged_until_it_is_given_back() {
+    let scene = Scene::new();
+    let share = Share::default();
+    let reply = scene.reply(share, 10, 1, 0).unwrap();
+    let extra = reply.extra(40, scene.at(0)).unwrap();
+    // The client has left, and a thread still has the rest.
+    drop(reply);
+    assert_eq!(scene.budget.usage().used, 40);
+    // It cannot be ended any more, by one that holds less for its weight either.
+    let heavy = Share::default().with_weight(NonZeroU32::new(3).unwrap());
+    assert!(scene.reply(heavy, 61, 2, 2 * SLOW).is_none());
+    drop(extra);
+    assert_eq!(
+        (scene.budget.usage().used, scene.budget.usage().replies),
+        (0, 0)
+    );
+
+    let reply = scene.reply(share, 10, 3, 0).unwrap();
+    let extra = reply.extra(30, scene.at(0)).unwrap();
+    let other = scene.reply(heavy, 90, 4, 2 * SLOW).unwrap();
+    assert_eq!((scene.last_ended(), scene.budget.usage().used), (3, 90));
+    drop((extra, reply));
+    assert_eq!(
+        scene.budget.usage().used,
+        90,
+        "an ended reply gives nothing back again"
+    );
+    drop(other);
+    assert_eq!(scene.budget.usage().used, 0);
+}
+
+#[test]
+fn a_reply_may_be_charged_for_nothing_but_what_it_holds_besides() {
+    for is_extra_first in [true, false] {
+        let scene = Scene::new();
+        let slow = scene.reply(Share::default(), 50, 1, 0).unwrap();
+        let reply = scene.budget.charge(Share::default(), 0, scene.at(2 * SLOW));
+        let reply = reply.unwrap();
+        assert!(reply.extra(1, scene.at(2 * SLOW)).is_none());
+        drop(slow);
+        let extra = reply.extra(50, scene.at(2 * SLOW)).unwrap();
+        assert_eq!((scene.budget.usage().used, scene.last_ended()), (50, 0));
+        match is_extra_first {
+            true => drop((extra, reply)),
+            false => drop((reply, extra)),
+        }
+        let usage = scene.budget.usage();
+        assert_eq!((usage.used, usage.replies), (0, 0));
+    }
+}
+
+#[test]
+fn nothing_large_is_held_besides_while_memory_is_short() {
+    let budget = ReplyBudget::new(4 * REPLY_BYTES_IF_SHORT);
+    let now = Instant::now();
+    let reply = budget.charge(Share::default(), 1, now).unwrap();
+    budget.set_memory_short(true);
+    assert!(reply.extra(REPLY_BYTES_IF_SHORT, now).is_none());
+    assert!(reply.extra(REPLY_BYTES_IF_SHORT - 1, now).is_some());
+}
+
+#[test]
 fn bytes_are_charged_until_the_reply_is_dropped() {
     let scene = Scene::new();
     let share = Share::default();
@@ -269,12 +350,13 @@ proptest! {
     /// a tenant within its share is refused only where nothing can be ended.
     #[test]
     fn the_sum_is_what_is_held(
-        steps in prop::collection::vec((0..4usize, 1..60usize, 0..3u8, 0..700u64), 1..200),
+        steps in prop::collection::vec((0..4usize, 1..60usize, 0..5u8, 0..700u64), 1..200),
     ) {
         let scene = Scene::new();
         let weights = [1, 1, 2, 5].map(|weight| NonZeroU32::new(weight).unwrap());
         let shares = weights.map(|weight| Share::default().with_weight(weight));
         let mut held: Vec<(usize, ReplyCharge)> = Vec::new();
+        let mut besides = Vec::new();
         let mut now = 0;
         for (tenant, bytes, kind, passed) in steps {
             now += passed;
@@ -285,6 +367,11 @@ proptest! {
                         reply.progressed(scene.at(now));
                     }
                 }
+                2 => {
+                    let reply = held.get(bytes % held.len().max(1));
+                    besides.extend(reply.and_then(|(_, reply)| reply.extra(bytes, scene.at(now))));
+                }
+                3 => besides.truncate(bytes / 8),
                 _ => held.extend(scene
                     .reply(shares[tenant], bytes, 1, now)
                     .map(|reply| (bytes, reply))),
@@ -300,10 +387,17 @@ proptest! {
                 .sum();
             prop_assert_eq!((by_tenant, by_reply), (usage.used, usage.used));
             let ordered: usize = ledger.tenants.values().map(|tenant| tenant.slowest.len()).sum();
-            prop_assert_eq!(ordered, usage.replies);
+            let can_end = |tenant: &Tenant| {
+                let replies = tenant.replies.values();
+                replies.filter(|held| held.evict.is_some()).count()
+            };
+            prop_assert_eq!(ordered, ledger.tenants.values().map(can_end).sum::<usize>());
+            let replies: usize = ledger.tenants.values().map(|tenant| tenant.replies.len()).sum();
+            prop_assert_eq!(replies, usage.replies);
             prop_assert!(ledger.tenants.values().all(|tenant| !tenant.replies.is_empty()));
         }
         held.clear();
+        besides.clear();
         prop_assert_eq!(scene.budget.usage().used, 0);
     }
 }
