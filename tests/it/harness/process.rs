@@ -188,9 +188,10 @@ impl Process {
         assert!(sent.success(), "{kill}");
     }
 
-    /// Waits for the process to end; returns its status and its whole output.
+    /// Waits for the process to end; returns its status and its whole output, which is the caller's
+    /// to look at.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
-        let text = self.output.clone().into_text();
+        let text = std::mem::take(&mut self.output).into_text();
         (self.child.wait().unwrap(), text)
     }
 }
@@ -206,7 +207,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Fails the test if a thread of nearhead panicked: no test of a serving process makes one panic.
+    /// Fails the test if a thread of nearhead panicked: no test makes a process panic that it ends.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
