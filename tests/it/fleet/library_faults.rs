@@ -3,7 +3,7 @@
 //!
 //! In each of these steps, each library follows the head in a session that it loses, and makes
 //! calls over HTTP and in another session, whose answers are compared. Those with an example of
-//! min-block run it all the time.
+//! min-block run it, too.
 
 use std::{
     mem, thread,
@@ -41,6 +41,9 @@ const OPTIONS: [[&str; 2]; 2] = [
     // A proxy notices within this time that a process is not ready any more.
     ["--shutdown-delay", "3s"],
 ];
+
+/// Times that each example runs in each fault. It runs again after it.
+const EXAMPLE_RUNS: usize = 2;
 
 /// Blocks about which calls are made in each fault.
 const CALLED: u64 = 3;
@@ -213,6 +216,7 @@ impl<'a> Fleet<'a> {
     /// Goes through a fault, and goes on. Each library makes calls during both.
     fn survive(&mut self, fault: Fault) {
         let calls = self.calls();
+        self.examples.allow(EXAMPLE_RUNS);
         match fault {
             Fault::PauseLeader => self.pause_leader(&calls),
             Fault::CutLeader => self.cut_leader(&calls),
