@@ -213,7 +213,7 @@ mod tests {
             None
         }
 
-        /// The order in which all have their turn after this one, each for as long as its name says.
+        /// The order in which all have their turn after this one, each for so many milliseconds.
         async fn order(&mut self, first: FairTurn, held: impl Fn(&str) -> u64) -> String {
             drop(first);
             let mut order = String::new();
