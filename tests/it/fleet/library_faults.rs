@@ -406,7 +406,7 @@ fn end(callers: Vec<Caller<'_>>) {
 
 /// No library gets a wrong answer or reads an older head than it has seen, no example fails, and no
 /// notification is missing or comes twice, whatever fails. No request fails while all processes are
-/// replaced. The last three faults are gone through, or all with `NEARHEAD_CAMPAIGN=full`. Each step
+/// replaced. It has the last three faults, or all with `NEARHEAD_CAMPAIGN=full`. Each step
 /// is printed, so that it is known which one a client has not survived.
 #[test]
 fn five_libraries_go_on_while_leaders_and_stores_fail() {
