@@ -143,16 +143,13 @@ fn a_flooding_neighbour_costs_another_key_no_answers() {
         (request("eth_getLogs", &large_filter()), "heavy"),
         (request("eth_call", &longest_call()), "long_calls"),
     ];
-    // The first floods let tables and buffers grow to their size: it differs by kind.
-    let mut before = 0;
-    for (flood, class) in &floods {
-        check_flood(&server, flood, class, OWN);
-        before = before.max(server.process.resident_kib());
-    }
-    for (flood, class) in &floods {
-        check_flood(&server, flood, class, OWN / 10);
-    }
-    server.wait_memory_is_back(before);
+    let mut requests = OWN;
+    server.check_memory_is_back(|| {
+        for (flood, class) in &floods {
+            check_flood(&server, flood, class, requests);
+        }
+        requests = OWN / 10;
+    });
 }
 
 /// One key floods with this request, of this class of a queue, while another one makes so many.

@@ -76,11 +76,7 @@ fn slow_readers_of_large_batches_hold_little_and_are_charged_for_it() {
     let server = Server::giving_memory_back(&[&SCENE[..], &["--workers", "2"]].concat());
     // As many as fit into a reply.
     let batch = batch(1_000);
-    // The first ones let tables and buffers grow to their size.
-    hold_26(&server, &batch);
-    let before = server.process.resident_kib();
-    hold_26(&server, &batch);
-    server.wait_memory_is_back(before);
+    server.check_memory_is_back(|| hold_26(&server, &batch));
 }
 
 #[test]

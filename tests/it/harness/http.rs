@@ -1,7 +1,7 @@
 //! A raw HTTP/1.1 client.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
 };
 
@@ -40,11 +40,28 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self::on(stream, path)
+        Self::on(Self::connect(address).unwrap(), path)
+    }
+
+    /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded.
+    #[cfg(feature = "all-tests")]
+    pub(crate) fn open_when_accepted(address: SocketAddr, path: &str) -> Self {
+        let mut stream = None;
+        super::wait_until("a connection is accepted", || {
+            let opened = Self::connect(address);
+            let is_refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
+            stream = (!opened.as_ref().is_err_and(is_refused)).then(|| opened.unwrap());
+            stream.is_some()
+        });
+        Self::on(stream.unwrap(), path)
+    }
+
+    fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
     }
 
     /// Sends requests to this path on this connection.
@@ -70,7 +87,7 @@ impl Connection {
     /// Sends bytes until the server closes the connection, which it may do before the last one.
     #[cfg(feature = "all-tests")]
     pub(crate) fn send_until_closed(&mut self, bytes: &[u8]) {
-        use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+        use ErrorKind::{BrokenPipe, ConnectionReset};
         match self.stream.get_mut().write_all(bytes) {
             Err(error) if !matches!(error.kind(), BrokenPipe | ConnectionReset) => {
                 panic!("{error}")
@@ -202,7 +219,7 @@ impl Connection {
             match self.stream.read(&mut rest) {
                 Ok(0) => return,
                 Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
                 Err(error) => panic!("the server did not close the connection: {error}"),
             }
         }
@@ -220,7 +237,7 @@ impl Connection {
         let mut line = Vec::new();
         match self.stream.read_until(b'\n', &mut line) {
             Ok(0) => None,
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
             Err(error) => panic!("no answer: {error}"),
             Ok(_) => Some(
                 String::from_utf8(line)
