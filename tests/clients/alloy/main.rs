@@ -12,7 +12,7 @@ use alloy_primitives::{U64, U256};
 use alloy_provider::{
     Provider, ProviderBuilder, RootProvider, WsConnect,
     network::Ethereum,
-    transport::{TransportResult, impl_future},
+    transport::{RpcError, TransportResult, impl_future},
 };
 use alloy_pubsub::{ConnectionHandle, PubSubConnect};
 use alloy_rpc_client::RpcClient;
@@ -24,6 +24,11 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use seen::SeenTransport;
+
+/// The error code of a request that is to be repeated.
+const REFUSED: i64 = -32002;
+/// As long as `Retry-After` of such a refusal.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 type AnyResult<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -260,7 +265,14 @@ async fn reads(http: &str) -> AnyResult<()> {
     };
     let provider = ProviderBuilder::new().connect_client(RpcClient::new(transport, false));
     for _ in 0..8 {
-        let number = provider.get_block_number().await?;
+        let number = loop {
+            let read = provider.get_block_number().await;
+            let refused = read.as_ref().err().and_then(RpcError::as_error_resp);
+            match refused.is_some_and(|error| error.code == REFUSED) {
+                true => tokio::time::sleep(REFUSED_FOR).await,
+                false => break read?,
+            }
+        };
         report("read", json!({ "value": number }));
     }
     Ok(())
