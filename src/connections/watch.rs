@@ -138,6 +138,11 @@ impl Watch {
         &self.reply_turns
     }
 
+    /// Whether all its connections on which a key was accepted are one tenant's.
+    pub(crate) fn has_one_owner(&self) -> bool {
+        self.slots.have_one_owner()
+    }
+
     /// How long large replies of this worker and calls of contracts wait for their first turn.
     ///
     /// Tenants share the turns, so a flood of one delays that one alone: what has connections of
@@ -145,7 +150,7 @@ impl Watch {
     pub(crate) fn work_waited(&self) -> Duration {
         let now = Instant::now();
         let seen = |is_seen, waited| if is_seen { waited } else { Duration::ZERO };
-        let replies = seen(self.slots.have_one_owner(), self.reply_turns.waited(now));
+        let replies = seen(self.has_one_owner(), self.reply_turns.waited(now));
         let SharedWatch {
             owners,
             calls_waiting,

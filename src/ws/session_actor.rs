@@ -12,6 +12,7 @@ use actix_http::ws::{Codec, Item, Message, ProtocolError};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
+use nearhead_actors::admission::{LARGE_BODY_BYTES, RequestTurns};
 use nearhead_chain::json::Json;
 use tracing::Instrument;
 
@@ -37,6 +38,7 @@ use crate::{
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
+    requests: RequestTurns,
     budget: BodyBudget,
     /// A message that arrives in fragments.
     fragments: Option<Fragments>,
@@ -56,7 +58,7 @@ pub(crate) fn open(
     mut response: HttpResponseBuilder,
     payload: Payload,
     session: Rc<Session>,
-    dispatcher: Rc<Dispatcher>,
+    (dispatcher, requests): (Rc<Dispatcher>, RequestTurns),
     budget: BodyBudget,
     traces: SessionTraces,
 ) -> HttpResponse {
@@ -64,6 +66,7 @@ pub(crate) fn open(
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
+        requests,
         budget,
         fragments: None,
         traces,
@@ -93,9 +96,21 @@ impl SessionActor {
         let request = RequestSubscriptions::new(Rc::clone(&session));
         let mut trace = self.traces.begin(&key.tenant);
         let span = trace.span().clone();
+        let requests = self.requests.clone();
         let answer = async move {
             let via = Via::session(&request);
-            let answer = dispatcher.answer(&key, &body, now, via).await;
+            let turn = match body.len() {
+                LARGE_BODY_BYTES.. => Ok(None),
+                len => {
+                    let share = key.tenant.call_budget.share();
+                    requests.of_message(share, len).await.map(Some)
+                }
+            };
+            let answer = match turn {
+                // Until it is answered.
+                Ok(_turn) => dispatcher.answer(&key, &body, now, via).await,
+                Err(error) => dispatcher.refuse_unread(&key, &body, error, now),
+            };
             trace.answered(&answer);
             drop((body, charge));
             (answer, request)

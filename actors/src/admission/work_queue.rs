@@ -32,7 +32,7 @@ pub(crate) struct WorkQueue<T> {
 struct State<T> {
     queue: FairQueue<T>,
     drain: DrainRate,
-    /// At most one for each thread.
+    /// Those of one thread are done together.
     running: Vec<Running>,
     taken: u64,
     waited: Duration,
@@ -55,6 +55,8 @@ pub(crate) struct Taken<T> {
     pub(crate) run: Option<Run>,
     /// Whose it is.
     pub(crate) share: Share,
+    /// What it was estimated to cost.
+    pub(super) cost: u64,
 }
 
 /// An item whose turn has come.
@@ -164,6 +166,11 @@ impl QueueUse {
 impl<T: Refuse> WorkQueue<T> {
     /// An empty queue, drained by this many threads.
     pub(crate) fn new(class: &'static str, threads: usize) -> Self {
+        Self::with_room(class, threads, QUEUE_ITEMS_PER_TENANT_MAX)
+    }
+
+    /// The same with room for this many items of each tenant.
+    pub(super) fn with_room(class: &'static str, threads: usize, items_max: usize) -> Self {
         let limits = WaitLimits {
             longest: QUEUE_WAIT_MAX,
             target: QUEUE_TARGET,
@@ -173,7 +180,7 @@ impl<T: Refuse> WorkQueue<T> {
             class,
             threads,
             state: Mutex::new(State {
-                queue: FairQueue::new(QUEUE_ITEMS_PER_TENANT_MAX, limits),
+                queue: FairQueue::new(items_max, limits),
                 drain: DrainRate::new(threads as f64),
                 running: Vec::new(),
                 taken: 0,
@@ -255,6 +262,7 @@ impl<T: Refuse> WorkQueue<T> {
             content: taken.content,
             run,
             share,
+            cost: taken.cost,
         })
     }
 
