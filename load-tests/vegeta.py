@@ -31,16 +31,20 @@ def install():
     subprocess.run([str(ROOT / "load-tests/setup"), "vegeta"], check=True)
 
 
-def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None):
+def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None, beside=None):
     """Runs these phases, each in a process of its own, and fills in their figures. They are sorted by their start.
-    `before_reading` is called when all have ended: reading a phase's results may take longer than the phase."""
+    `before_reading` is called when all have ended: reading a phase's results may take longer than the phase.
+    `beside` is another load generator, as the second it starts at and its command. Returns what that printed."""
     commands = commands_of(name, phases, timeout_ms)
-    running, began = [], time.monotonic() + 0.5
+    running, other, began = [], None, time.monotonic() + 0.5
     for phase, of_phase in zip(phases, commands):
         time.sleep(max(0, began + phase.start - STARTS_AHEAD - time.monotonic()))
+        if beside and not other and phase.start >= beside[0]:
+            other = subprocess.Popen(beside[1], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for words, file, is_whole in of_phase:
             process = subprocess.Popen(pinned(words, cores), stderr=subprocess.PIPE, text=True)
             running.append((phase, file, is_whole, process))
+    printed = other and other.communicate()[0]
     for phase, _, _, process in running:
         _, errors = process.communicate()
         phase.ended = time.monotonic()
@@ -56,6 +60,7 @@ def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None):
     (RESULTS / f"{name}.json").write_text(json.dumps([phase.figures() for phase in phases], indent=1))
     for file in files:
         file.unlink()
+    return printed
 
 
 def commands_of(name, phases, timeout_ms):
