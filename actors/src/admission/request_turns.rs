@@ -72,9 +72,9 @@ impl RequestTurns {
     }
 
     /// The same for a message of a session, if it has to wait. Messages that have arrived together
-    /// are taken in one go, so what is answered at once would never be in progress with another one:
-    /// while there are several tenants, a message is not answered before the thread has looked at
-    /// its sockets.
+    /// are taken in one go, so what is answered at once would never be in progress with another
+    /// one: while there are several tenants, a message is not answered before the thread has looked
+    /// at its sockets.
     ///
     /// # Errors
     /// As [`Self::wait`].
