@@ -267,7 +267,7 @@ async fn reads(http: &str) -> AnyResult<()> {
         let number = loop {
             let read = provider.get_block_number().await;
             let refused = read.as_ref().err().and_then(RpcError::as_error_resp);
-            if !refused.is_some_and(|error| error.code == REFUSED) {
+            if refused.is_none_or(|error| error.code != REFUSED) {
                 break read?;
             }
         };
