@@ -136,7 +136,7 @@ def measure(options, server, mix, alone, calm):
         f"the other key: {options.rate} requests/s of the mix"
     )
     table(HEAD, [row(phase, None if phase is other else before) for phase in phases])
-    faults += [fault for fault in alone.faults()]
+    faults += alone.faults()
     faults += [] if alone.good else [f"{alone.title}: no answer"]
     faults += judge(own)
     if other.wrong:

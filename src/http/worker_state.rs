@@ -46,6 +46,7 @@ impl WorkerState {
         let requests = dispatcher
             .worker
             .request_turns(move || watched.has_one_owner());
+        watch.watch_requests(requests.waits());
         Self {
             server: server.clone(),
             sessions: Sessions::start(

@@ -103,7 +103,7 @@ impl SessionActor {
                 LARGE_BODY_BYTES.. => Ok(None),
                 len => {
                     let share = key.tenant.call_budget.share();
-                    requests.of_message(share, len).await.map(Some)
+                    requests.begin_message(share, len).await.map(Some)
                 }
             };
             let answer = match turn {

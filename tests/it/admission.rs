@@ -213,7 +213,8 @@ fn begin_flood<'scope>(
 ) -> Ending<'scope> {
     for _ in 0..clients {
         scope.spawn(move || {
-            let mut client = Connection::open(server.address, "/v3/flood-key");
+            // A busy machine has no time for all of them at once.
+            let mut client = Connection::open_when_accepted(server.address, "/v3/flood-key");
             while !is_over.load(Ordering::Relaxed) {
                 ended(client.post(request).status);
             }
@@ -304,19 +305,16 @@ fn cheap_requests_do_not_wait_for_a_flood_of_cheap_ones() {
             let _ending = begin_flood(scope, &server, clients, &is_over, count);
             let before = taken();
             wait_until("the flood is there", || taken() >= before + 1_000.0);
-            // The clients of the flood take the cores of this test too, so the best of some rounds
-            // counts.
-            let rounds = (0..ROUNDS).map(|_| {
+            // The clients of the flood take the cores of this test too, so one good round is enough.
+            wait_until("few are answered meanwhile", || {
                 let before = answered.load(Ordering::Relaxed);
                 for _ in 0..CHEAP {
                     check("cheap", &client.post(&cheap).status, &200);
                 }
-                answered.load(Ordering::Relaxed) - before
+                let meanwhile = answered.load(Ordering::Relaxed) - before;
+                assert!(meanwhile > 0, "the flood has ended");
+                meanwhile < CHEAP * CHEAP_CLIENTS / 2
             });
-            let fewest = rounds.min();
-            assert!(fewest > Some(0), "the flood has gone on");
-            let bound = CHEAP * CHEAP_CLIENTS / 2;
-            assert!(fewest < Some(bound), "{fewest:?} were answered meanwhile");
         });
     }
 }

@@ -62,11 +62,12 @@ pub(crate) const REQUEST_NANOS: usize = 10_000;
 pub(crate) const REQUEST_BYTE_NANOS: usize = 30;
 
 /// Work of small requests, as it is estimated, that a worker begins before it looks at its sockets
-/// again, while several tenants have requests waiting: four usual ones. More would be answered as
-/// fast, and the next request would wait for them.
+/// again, while several tenants have connections: four usual ones. More would be answered as fast,
+/// and the next request would wait for them.
 pub(crate) const REQUESTS_TIME_MAX: Duration = Duration::from_micros(40);
 
-/// Small requests of one tenant that wait on one worker: one on each connection that there may be.
+/// Small requests of one tenant that wait on one worker; further ones are refused. Each has a
+/// connection or a place in a session already.
 pub(crate) const REQUESTS_PER_TENANT_MAX: usize = 65_536;
 
 /// Items of one tenant that wait in one queue: as many connections may wait for proofs of some

@@ -41,6 +41,6 @@ pub use permits::{Admission, AdmissionPermit, Permit, PermitUse};
 pub(crate) use permits::{MAILBOX_CAPACITY, WorkerAdmission};
 pub use reply_budget::{Evict, ExtraCharge, ReplyBudget, ReplyCharge, ReplyUse};
 pub use reply_turns::{ReplyInTurns, ReplyTurns};
-pub use request_turns::{RequestTurn, RequestTurns};
+pub use request_turns::{RequestTurn, RequestTurns, RequestWaits};
 pub use work_queue::QueueUse;
 pub(crate) use work_queue::{Expiry, Refuse, Taken, WorkQueue};

@@ -1,12 +1,18 @@
 //! Turns of small requests, so that no tenant's request waits for all of another one's.
 
-use std::{cell::Cell, fmt, rc::Rc, sync::Arc};
+use std::{
+    cell::Cell,
+    fmt,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::yield_now;
 use tracing::Instrument;
 
 use super::{
-    cost::{REQUEST_BYTE_NANOS, REQUEST_NANOS, REQUESTS_TIME_MAX, TURNS_OF_REQUEST},
+    cost::{QUEUE_TARGET, REQUEST_BYTE_NANOS, REQUEST_NANOS, REQUESTS_TIME_MAX, TURNS_OF_REQUEST},
     fair_queue::Entry,
     turns::{TurnQueue, Turns},
 };
@@ -15,10 +21,10 @@ use crate::{messages::Reply, share::Share, step};
 /// The small requests of one thread; clones share them. Large bodies have turns of their own.
 ///
 /// An event loop takes requests in the order of arrival, so that each waits for as many others as
-/// have arrived on other connections. While these are of several tenants, only
-/// `REQUESTS_TIME_MAX` of them is begun between two looks at the sockets, and the others wait in a
-/// queue that tenants share by weight: a request of a tenant that has no other waiting is among the
-/// next ones. A tenant that is alone does not wait.
+/// have arrived on other connections. While connections of several tenants are on the thread, it
+/// begins requests of `REQUESTS_TIME_MAX` between two looks at its sockets. The others wait in a
+/// queue that tenants share by weight: the request of a tenant without others waiting is among the
+/// next. A tenant that is alone does not wait.
 #[derive(Clone)]
 pub struct RequestTurns(Rc<Shared>);
 
@@ -28,6 +34,10 @@ struct Shared {
     /// Work of requests that were begun and are not answered, as it is estimated, in nanoseconds.
     begun: Cell<u64>,
 }
+
+/// How long the small requests of one thread wait for their turns.
+#[derive(Debug)]
+pub struct RequestWaits(Arc<TurnQueue>);
 
 /// A request that was begun; it is answered once this is dropped.
 pub struct RequestTurn {
@@ -65,20 +75,20 @@ impl RequestTurns {
     /// wait.
     pub async fn wait(&self, share: Share, bytes: usize) -> Reply<RequestTurn> {
         let cost = cost_of(bytes);
-        // To refuse one would be as much work as to answer it.
+        // A late one is not refused: that would cost as much as its answer.
         let turn = self.0.turns.wait(share, cost, Entry::Again);
         turn.instrument(step!("turn")).await?;
         Ok(self.begun(cost))
     }
 
-    /// The same for a message of a session, if it has to wait. Messages that have arrived together
+    /// Begins a message of a session, or waits for its turn. Messages that have arrived together
     /// are taken in one go, so what is answered at once would never be in progress with another
     /// one: while there are several tenants, a message is not answered before the thread has looked
     /// at its sockets.
     ///
     /// # Errors
     /// As [`Self::wait`].
-    pub async fn of_message(&self, share: Share, bytes: usize) -> Reply<RequestTurn> {
+    pub async fn begin_message(&self, share: Share, bytes: usize) -> Reply<RequestTurn> {
         let Some(turn) = self.begin(bytes) else {
             return self.wait(share, bytes).await;
         };
@@ -88,12 +98,30 @@ impl RequestTurns {
         Ok(turn)
     }
 
+    /// How long requests wait for their turns.
+    #[must_use]
+    pub fn waits(&self) -> RequestWaits {
+        RequestWaits(self.0.turns.queue())
+    }
+
     fn begun(&self, cost: u64) -> RequestTurn {
         let begun = &self.0.begun;
         begun.set(begun.get().saturating_add(cost));
         RequestTurn {
             shared: Rc::clone(&self.0),
             cost,
+        }
+    }
+}
+
+impl RequestWaits {
+    /// How long the request that is next has waited. While only one tenant has requests waiting,
+    /// they delay nobody else's, so their wait counts from `QUEUE_TARGET` on.
+    #[must_use]
+    pub fn waited(&self, now: Instant) -> Duration {
+        match self.0.next_waited(now) {
+            Some((waited, tenants)) if tenants > 1 || waited > QUEUE_TARGET => waited,
+            _ => Duration::ZERO,
         }
     }
 }
@@ -207,6 +235,25 @@ mod tests {
         assert!((AT_ONCE..=2 * AT_ONCE).contains(&most), "{most} at once");
     }
 
+    /// A flood of one tenant delays that one alone, and is seen late.
+    #[actix::test]
+    async fn waits_of_several_tenants_are_seen_soon() {
+        let turns = turns(false);
+        let waits = turns.waits();
+        let after = |waited| waits.waited(Instant::now() + waited);
+        let [soon, late] = [QUEUE_TARGET / 2, 2 * QUEUE_TARGET];
+        assert_eq!(after(late), Duration::ZERO, "nobody waits");
+        let (one, other) = (Share::default(), Share::default());
+        let _begun = begin_all(&turns);
+        let mut flood = Box::pin(turns.wait(one, BYTES));
+        assert!(poll!(&mut flood).is_pending());
+        assert_eq!(after(soon), Duration::ZERO);
+        assert!(after(late) >= late);
+        let mut second = Box::pin(turns.wait(other, BYTES));
+        assert!(poll!(&mut second).is_pending());
+        assert!(after(soon) >= soon);
+    }
+
     #[actix::test]
     async fn what_has_waited_is_in_progress_and_large_bodies_count_more() {
         let turns = turns(false);
@@ -232,7 +279,7 @@ mod tests {
         for (is_alone, expected) in [(true, 0), (false, BEGUN)] {
             let turns = turns(is_alone);
             let mut messages: Vec<_> = (0..100)
-                .map(|_| Box::pin(turns.of_message(share, BYTES)))
+                .map(|_| Box::pin(turns.begin_message(share, BYTES)))
                 .collect();
             let mut begun = Vec::new();
             for message in &mut messages {

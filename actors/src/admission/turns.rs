@@ -106,6 +106,11 @@ impl Turns {
         self.wait(share, cost_of(bytes), Entry::Again).await
     }
 
+    /// What waits for its turn.
+    pub(super) fn queue(&self) -> Arc<TurnQueue> {
+        Arc::clone(&self.queue)
+    }
+
     /// Whether turns are being given, because somebody waits for one or has one.
     pub(super) fn are_given(&self) -> bool {
         self.is_running.get()

@@ -319,6 +319,12 @@ impl<T: Refuse> WorkQueue<T> {
 }
 
 impl<T> WorkQueue<T> {
+    /// How long the item that is next has waited, and how many tenants have items that wait;
+    /// `None` if there is none.
+    pub(super) fn next_waited(&self, now: Instant) -> Option<(Duration, usize)> {
+        self.state.lock().queue.next_waited(now)
+    }
+
     /// What it holds and has counted.
     pub(crate) fn usage(&self) -> QueueUse {
         let state = self.state.lock();

@@ -201,8 +201,8 @@ impl Replay {
         compare("a log", log, &plain, "", omitted);
     }
 
-    /// Asserts that no log is missing between the first and the last that the client holds. Whether
-    /// the connection had a reorg: one may be lost before.
+    /// Asserts that no log is missing between the first and the last that the client holds. Returns
+    /// whether the connection had a reorg: it may have been lost before one.
     fn end_connection(&mut self) -> bool {
         let connection = std::mem::take(&mut self.connection);
         let numbers: Vec<Value> = connection
