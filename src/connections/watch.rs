@@ -5,7 +5,7 @@
 //! client to read a reply; and when the slots run out, how long strangers may stay.
 
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     net::IpAddr,
     os::fd::AsRawFd as _,
     rc::{Rc, Weak},
@@ -14,7 +14,7 @@ use std::{
 };
 
 use actix_web::rt::net::TcpStream;
-use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns, RequestWaits};
+use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns};
 use socket2::SockRef;
 
 use super::{
@@ -43,8 +43,6 @@ pub(crate) struct Watch {
     slots: Rc<SharedSlots<Weak<Connection>>>,
     evictions: Rc<Evictions>,
     reply_turns: ReplyTurns,
-    /// Of small requests; none before the worker has them.
-    request_waits: OnceCell<RequestWaits>,
     shared: SharedWatch,
     liveness: Arc<WorkerLiveness>,
     new_connections: Rc<NewConnections>,
@@ -128,7 +126,6 @@ impl Watch {
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
             evictions,
             reply_turns: ReplyTurns::default(),
-            request_waits: OnceCell::new(),
             liveness: shared.liveness.add(),
             shared,
             new_connections: Rc::default(),
@@ -141,36 +138,20 @@ impl Watch {
         &self.reply_turns
     }
 
-    /// From now on, the waits of small requests are among those that show an overload.
-    pub(crate) fn watch_requests(&self, waits: RequestWaits) {
-        // There is one queue of them.
-        let _ = self.request_waits.set(waits);
-    }
-
-    /// Whether all its connections on which a key was accepted are one tenant's.
-    pub(crate) fn has_one_owner(&self) -> bool {
-        self.slots.have_one_owner()
-    }
-
-    /// How long large replies of this worker and calls of contracts wait for their first turn, or
-    /// small requests for theirs if that is longer.
+    /// How long large replies of this worker and calls of contracts wait for their first turn.
     ///
     /// Tenants share the turns, so a flood of one delays that one alone: what has connections of
-    /// several waits unseen, but small requests that wait for very long. A worker makes its own
-    /// replies, and all have the threads for calls.
+    /// several waits unseen. A worker makes its own replies, and all have the threads for calls.
     pub(crate) fn work_waited(&self) -> Duration {
         let now = Instant::now();
         let seen = |is_seen, waited| if is_seen { waited } else { Duration::ZERO };
-        let replies = seen(self.has_one_owner(), self.reply_turns.waited(now));
-        let requests = self.request_waits.get();
-        let requests = requests.map_or(Duration::ZERO, |waits| waits.waited(now));
+        let replies = seen(self.slots.have_one_owner(), self.reply_turns.waited(now));
         let SharedWatch {
             owners,
             calls_waiting,
             ..
         } = &self.shared;
-        let calls = seen(owners.are_one(), calls_waiting.waited(now));
-        requests.max(replies).max(calls)
+        replies.max(seen(owners.are_one(), calls_waiting.waited(now)))
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others

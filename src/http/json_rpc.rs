@@ -10,11 +10,7 @@ use actix_web::{
         header::{self, HeaderMap, HeaderName, HeaderValue},
     },
 };
-use nearhead_actors::{
-    admission::{ReplyInTurns, RequestTurn},
-    messages::QueryError,
-};
-use tracing::{Instrument, Span};
+use nearhead_actors::admission::ReplyInTurns;
 
 use super::{
     access_log::AccessEntry,
@@ -86,36 +82,25 @@ impl WorkerState {
                 return Err(self.with_head(refuse_body(refusal)));
             }
         };
-        let span = access.span();
-        let begun = self.begin(&admitted, &body, connection, &span).await;
         if self.server.access.version() != version {
-            // A body may arrive slowly, or wait for its turn, and a key that was revoked meanwhile
-            // lets nobody in.
+            // A body may arrive slowly, and a key that was revoked meanwhile lets nobody in.
             let again = self.admit_json(request, connection, key, now, access);
             admitted = again.map_err(Denied::response)?;
         }
         let min_block = min_block(request);
         let buffered_max = connection.map_or(BUFFERED_BYTES_MAX, Connection::buffered_max);
-        let answer = match begun {
-            Some(Ok(None)) => {
-                let via = (min_block, buffered_max);
-                let answer = self.large_bodies.answer(admitted, body, now, via, span);
-                // Boxed, so that a request with a small body does not carry the future's state.
-                unless_gone(Box::pin(answer), connection).await
-            }
-            // The turn ends with the answer.
-            Some(Ok(Some(_turn))) => {
-                let dispatcher = Rc::clone(&self.dispatcher);
-                let via = Via::http(min_block, buffered_max);
-                let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
-                let answered = RequestActor::answer(answer, span);
-                unless_gone(answered, connection).await.map(Result::ok)
-            }
-            Some(Err(error)) => {
-                let refused = self.dispatcher.refuse_unread(&admitted, &body, error, now);
-                Some(Some(refused))
-            }
-            None => None,
+        let span = access.span();
+        let answer = if LargeBodies::has(&body) {
+            let via = (min_block, buffered_max);
+            let answer = self.large_bodies.answer(admitted, body, now, via, span);
+            // Boxed, so that a request with a small body does not carry the future's state.
+            unless_gone(Box::pin(answer), connection).await
+        } else {
+            let dispatcher = Rc::clone(&self.dispatcher);
+            let via = Via::http(min_block, buffered_max);
+            let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
+            let answered = RequestActor::answer(answer, span);
+            unless_gone(answered, connection).await.map(Result::ok)
         };
         let answer = match answer {
             Some(Some(answer)) => answer,
@@ -130,34 +115,6 @@ impl WorkerState {
         access.method = answer.method;
         access.outcome = Some(answer.outcome);
         Ok(answer)
-    }
-
-    /// Waits until a request with a small body has its turn, if it has to; others have none here.
-    /// `None`: its client is gone.
-    ///
-    /// # Errors
-    /// Too many requests of its tenant wait.
-    async fn begin(
-        &self,
-        key: &ActiveKey,
-        body: &[u8],
-        connection: Option<&Connection>,
-        span: &Span,
-    ) -> Option<Result<Option<RequestTurn>, QueryError>> {
-        if LargeBodies::has(body) {
-            return Some(Ok(None));
-        }
-        if let Some(turn) = self.requests.begin(body.len()) {
-            return Some(Ok(Some(turn)));
-        }
-        let turn = self
-            .requests
-            .wait(key.tenant.call_budget.share(), body.len())
-            .instrument(span.clone());
-        // Boxed, so that a request that need not wait does not carry the future's state.
-        unless_gone(Box::pin(turn), connection)
-            .await
-            .map(|turn| turn.map(Some))
     }
 
     /// Counts a request that was refused before its JSON-RPC was parsed.

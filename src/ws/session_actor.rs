@@ -12,7 +12,6 @@ use actix_http::ws::{Codec, Item, Message, ProtocolError};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
-use nearhead_actors::admission::{LARGE_BODY_BYTES, RequestTurns};
 use nearhead_chain::json::Json;
 use tracing::Instrument;
 
@@ -38,7 +37,6 @@ use crate::{
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
-    requests: RequestTurns,
     budget: BodyBudget,
     /// A message that arrives in fragments.
     fragments: Option<Fragments>,
@@ -58,7 +56,7 @@ pub(crate) fn open(
     mut response: HttpResponseBuilder,
     payload: Payload,
     session: Rc<Session>,
-    (dispatcher, requests): (Rc<Dispatcher>, RequestTurns),
+    dispatcher: Rc<Dispatcher>,
     budget: BodyBudget,
     traces: SessionTraces,
 ) -> HttpResponse {
@@ -66,7 +64,6 @@ pub(crate) fn open(
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
-        requests,
         budget,
         fragments: None,
         traces,
@@ -96,21 +93,9 @@ impl SessionActor {
         let request = RequestSubscriptions::new(Rc::clone(&session));
         let mut trace = self.traces.begin(&key.tenant);
         let span = trace.span().clone();
-        let requests = self.requests.clone();
         let answer = async move {
             let via = Via::session(&request);
-            let turn = match body.len() {
-                LARGE_BODY_BYTES.. => Ok(None),
-                len => {
-                    let share = key.tenant.call_budget.share();
-                    requests.begin_message(share, len).await.map(Some)
-                }
-            };
-            let answer = match turn {
-                // Until it is answered.
-                Ok(_turn) => dispatcher.answer(&key, &body, now, via).await,
-                Err(error) => dispatcher.refuse_unread(&key, &body, error, now),
-            };
+            let answer = dispatcher.answer(&key, &body, now, via).await;
             trace.answered(&answer);
             drop((body, charge));
             (answer, request)

@@ -279,46 +279,6 @@ fn cheap_requests_do_not_wait_for_large_bodies() {
     });
 }
 
-/// Clients that flood with cheap requests.
-const CHEAP_CLIENTS: usize = 128;
-
-/// One key floods with cheap requests: those of another key, on the same worker, wait for few of
-/// them. In the order of arrival, each would wait for one of almost every client.
-#[test]
-fn cheap_requests_do_not_wait_for_a_flood_of_cheap_ones() {
-    let options = ["--workers", "1", "--api-key", "flood=flood-key"];
-    let server = Server::start(&[&STILL[..], &options].concat());
-    let balance = json!(["0xde00000000000000000000000000000000000001", "latest"]);
-    // One that is answered at once, and one that is a message to another actor.
-    for (method, params) in [("eth_chainId", json!([])), ("eth_getBalance", balance)] {
-        let cheap = request(method, &params);
-        let taken = || server.metric("nearhead_queue_taken_total{class=\"requests\"}");
-        let (is_over, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let count = |status| {
-            check("of the flood", &status, &200);
-            answered.fetch_add(1, Ordering::Relaxed);
-        };
-        let mut client = server.connect();
-        check("before the flood", &client.post(&cheap).status, &200);
-        thread::scope(|scope| {
-            let clients = (CHEAP_CLIENTS, cheap.as_str());
-            let _ending = begin_flood(scope, &server, clients, &is_over, count);
-            let before = taken();
-            wait_until("the flood is there", || taken() >= before + 1_000.0);
-            // The clients of the flood take the cores of this test too, so one good round is enough.
-            wait_until("few are answered meanwhile", || {
-                let before = answered.load(Ordering::Relaxed);
-                for _ in 0..CHEAP {
-                    check("cheap", &client.post(&cheap).status, &200);
-                }
-                let meanwhile = answered.load(Ordering::Relaxed) - before;
-                assert!(meanwhile > 0, "the flood has ended");
-                meanwhile < CHEAP * CHEAP_CLIENTS / 2
-            });
-        });
-    }
-}
-
 /// A batch holds permits only for the item in progress, so it may need more in total than exist.
 #[test]
 fn a_batch_may_need_more_permits_in_total_than_exist() {

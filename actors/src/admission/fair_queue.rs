@@ -150,16 +150,6 @@ impl<T> FairQueue<T> {
         self.len
     }
 
-    /// How long the item that is next has waited, and how many tenants have items that wait;
-    /// `None` if there is none.
-    pub(super) fn next_waited(&self, now: Instant) -> Option<(Duration, usize)> {
-        let (_, id) = self.waiting.first()?;
-        let lane = self.lanes.get(id)?;
-        let item = lane.items.get(&lane.next_place()?)?;
-        let waited = now.saturating_duration_since(item.pushed);
-        Some((waited, self.waiting.len()))
-    }
-
     /// What waits before an item of this cost.
     pub(super) fn backlog(&self, share: Share, cost: u64) -> Backlog {
         let weight = weight(share);

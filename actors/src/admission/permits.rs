@@ -6,13 +6,9 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    cost::{
-        CHEAP_PER_WORKER, CostClass, FORWARDED_MAX, MEASURED_MAX, REMOTE_MAX,
-        REQUESTS_PER_TENANT_MAX,
-    },
+    cost::{CHEAP_PER_WORKER, CostClass, FORWARDED_MAX, MEASURED_MAX, REMOTE_MAX},
     fair_permits::{FairPermit, FairPermits},
     panics::Panics,
-    request_turns::RequestTurns,
     turns::{Clock, TurnQueue, Turns},
     work_queue::QueueUse,
 };
@@ -28,8 +24,8 @@ pub type Permit = OwnedSemaphorePermit;
 /// more, and no sender waits for room.
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
-/// The classes of the workers' queues: small requests, and large bodies.
-const CLASSES: [&str; 2] = ["requests", "bodies"];
+/// The class of the workers' queues.
+const TURNS: &str = "bodies";
 
 /// The right to have a request in progress. Dropping it gives it back.
 #[derive(Debug)]
@@ -65,24 +61,23 @@ pub struct Admission {
 #[derive(Debug)]
 struct Workers {
     running: Vec<WorkerParts>,
-    /// What the queues of workers that have stopped have counted, by class: counters do not go back
-    /// when a worker starts again.
-    stopped: [QueueUse; 2],
+    /// What the queues of workers that have stopped have counted: counters do not go back when a
+    /// worker starts again.
+    stopped: QueueUse,
 }
 
 /// The permits for cheap requests, and the turns, of one worker.
 #[derive(Debug)]
 struct WorkerParts {
     cheap: Weak<Semaphore>,
-    /// By class.
-    queues: [Arc<TurnQueue>; 2],
+    turns: Arc<TurnQueue>,
 }
 
 impl Default for Workers {
     fn default() -> Self {
         Self {
             running: Vec::new(),
-            stopped: CLASSES.map(QueueUse::none),
+            stopped: QueueUse::none(TURNS),
         }
     }
 }
@@ -93,24 +88,9 @@ impl Workers {
         let stopped = self
             .running
             .extract_if(.., |worker| worker.cheap.strong_count() == 0)
-            .map(|worker| worker.usage().map(QueueUse::counted));
-        self.stopped = stopped.fold(self.stopped.clone(), and);
+            .map(|worker| worker.turns.usage().counted());
+        self.stopped = stopped.fold(self.stopped.clone(), QueueUse::and);
     }
-}
-
-impl WorkerParts {
-    /// The use of its queues.
-    fn usage(&self) -> [QueueUse; 2] {
-        self.queues.each_ref().map(|queue| queue.usage())
-    }
-}
-
-/// The use of two workers together.
-fn and(
-    [requests, bodies]: [QueueUse; 2],
-    [more_requests, more_bodies]: [QueueUse; 2],
-) -> [QueueUse; 2] {
-    [requests.and(more_requests), bodies.and(more_bodies)]
 }
 
 impl Default for Admission {
@@ -134,21 +114,17 @@ impl Admission {
     /// Adds a worker with permits of its own for cheap requests.
     pub(crate) fn add_worker(&self) -> WorkerAdmission {
         let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
-        let [requests, bodies] = CLASSES;
-        let requests = TurnQueue::with_room(requests, 1, REQUESTS_PER_TENANT_MAX);
-        let queues = [requests, TurnQueue::new(bodies, 1)].map(Arc::new);
-        let [requests, bodies] = queues.clone();
+        let turns = Arc::new(TurnQueue::new(TURNS, 1));
         let mut workers = self.workers.lock();
         workers.remove_stopped();
         workers.running.push(WorkerParts {
             cheap: Arc::downgrade(&cheap),
-            queues,
+            turns: Arc::clone(&turns),
         });
         WorkerAdmission {
             cheap,
             measured: self.measured.clone(),
-            turns: Turns::new(bodies, Clock::Cpu),
-            requests,
+            turns: Turns::new(turns, Clock::Cpu),
         }
     }
 
@@ -158,14 +134,13 @@ impl Admission {
         &self.panics
     }
 
-    /// The use of the turns of all workers, by class, with what those have counted that have
-    /// stopped.
+    /// The use of the turns of all workers, with what those have counted that have stopped.
     #[must_use]
-    pub fn turns(&self) -> [QueueUse; 2] {
+    pub fn turns(&self) -> QueueUse {
         let mut workers = self.workers.lock();
         workers.remove_stopped();
-        let usage = workers.running.iter().map(WorkerParts::usage);
-        usage.fold(workers.stopped.clone(), and)
+        let usage = workers.running.iter().map(|worker| worker.turns.usage());
+        usage.fold(workers.stopped.clone(), QueueUse::and)
     }
 
     /// The use of every kind of permit.
@@ -203,15 +178,9 @@ pub(crate) struct WorkerAdmission {
     cheap: Arc<Semaphore>,
     measured: FairPermits,
     pub(crate) turns: Turns,
-    requests: Arc<TurnQueue>,
 }
 
 impl WorkerAdmission {
-    /// The turns of its small requests. `is_alone` says whether one tenant has all its connections.
-    pub(crate) fn request_turns(&self, is_alone: Box<dyn Fn() -> bool>) -> RequestTurns {
-        RequestTurns::new(Arc::clone(&self.requests), is_alone)
-    }
-
     /// Admits a request: a cheap one waits for its turn, a measured one is refused when too many
     /// are in progress.
     ///
@@ -258,10 +227,9 @@ mod tests {
         for taken in 1..4 {
             let worker = admission.add_worker();
             worker.turns.next(share, 1).await.unwrap();
-            let counted = || admission.turns().map(|queue| queue.taken);
-            assert_eq!(counted(), [0, taken]);
+            assert_eq!(admission.turns().taken, taken);
             drop(worker);
-            assert_eq!(counted(), [0, taken]);
+            assert_eq!(admission.turns().taken, taken);
             assert!(admission.workers.lock().running.is_empty());
         }
     }

@@ -1,4 +1,5 @@
-//! Turns on one thread: some work is done at a time, and everything else has its turn in between.
+//! Turns on one thread: large bodies are parsed one at a time, and everything else has its turn in
+//! between.
 
 use std::{
     cell::Cell,
@@ -14,7 +15,7 @@ use super::{
     cpu_time::CpuTime,
     fair_queue::{Entry, Ticket},
     reply_parts::Parts,
-    work_queue::{Refuse, Run, WorkQueue},
+    work_queue::{Refuse, Run, Taken, WorkQueue},
 };
 use crate::{
     messages::{QueryError, Reply},
@@ -31,9 +32,6 @@ use crate::{
 pub(crate) struct Turns {
     queue: Arc<TurnQueue>,
     clock: Clock,
-    /// Estimated nanoseconds of work after which the thread looks at its sockets; at least one item
-    /// is done.
-    at_once: u64,
     is_running: Rc<Cell<bool>>,
 }
 
@@ -44,11 +42,9 @@ pub(super) enum Clock {
     Cpu,
     /// The time of the parts of replies.
     OfParts(Rc<Parts>),
-    /// None: a turn costs what was estimated.
-    Estimates,
 }
 
-/// What waits for its turn.
+/// The bodies that wait for their turn.
 pub(super) type TurnQueue = WorkQueue<oneshot::Sender<Reply<()>>>;
 
 // Sending fails if the client has just gone away.
@@ -63,28 +59,16 @@ impl Clock {
         match self {
             Self::Cpu => CpuTime::now().used(),
             Self::OfParts(parts) => parts.time(),
-            Self::Estimates => Duration::ZERO,
         }
     }
 }
 
 impl Turns {
-    /// Turns that are given one at a time.
     pub(super) fn new(queue: Arc<TurnQueue>, clock: Clock) -> Self {
         Self {
             queue,
             clock,
-            at_once: 0,
             is_running: Rc::default(),
-        }
-    }
-
-    /// Turns that are given at a time for this much work, and at least one. Each is charged what it
-    /// was estimated to cost.
-    pub(super) fn several(queue: Arc<TurnQueue>, at_once: Duration) -> Self {
-        Self {
-            at_once: at_once.as_nanos() as u64,
-            ..Self::new(queue, Clock::Estimates)
         }
     }
 
@@ -95,7 +79,7 @@ impl Turns {
     /// [`QueryError::Overloaded`]: so many of the tenant's bodies wait that this one would wait for
     /// too long.
     pub(crate) async fn next(&self, share: Share, bytes: usize) -> Reply<()> {
-        self.wait(share, cost_of(bytes), Entry::New).await
+        self.wait(share, bytes, Entry::New).await
     }
 
     /// The same for the next part of what was begun: it waits for as long as it has to.
@@ -103,12 +87,7 @@ impl Turns {
     /// # Errors
     /// [`QueryError::Overloaded`]: the tenant has too many of them.
     pub(super) async fn again(&self, share: Share, bytes: usize) -> Reply<()> {
-        self.wait(share, cost_of(bytes), Entry::Again).await
-    }
-
-    /// What waits for its turn.
-    pub(super) fn queue(&self) -> Arc<TurnQueue> {
-        Arc::clone(&self.queue)
+        self.wait(share, bytes, Entry::Again).await
     }
 
     /// Whether turns are being given, because somebody waits for one or has one.
@@ -122,13 +101,9 @@ impl Turns {
         self.is_running.set(true);
     }
 
-    /// Waits for the turn of something that is estimated to cost this many nanoseconds of work.
-    ///
-    /// # Errors
-    /// [`QueryError::Overloaded`]: the tenant has too many waiting, or, if this is new, it would
-    /// wait for too long.
-    pub(super) async fn wait(&self, share: Share, cost: u64, entry: Entry) -> Reply<()> {
+    async fn wait(&self, share: Share, bytes: usize, entry: Entry) -> Reply<()> {
         let (turn, has_turn) = oneshot::channel();
+        let cost = bytes.saturating_mul(BODY_BYTE_NANOS) as u64;
         let ticket = self.queue.push(share, cost, turn, Instant::now(), entry)?;
         let _withdrawn = Withdrawn {
             queue: &self.queue,
@@ -144,71 +119,46 @@ impl Turns {
     async fn run(self) {
         let mut running = Running {
             turns: &self,
-            begun: Vec::new(),
+            turn: None,
         };
-        loop {
+        while let Some(taken) = self.queue.pop(Instant::now()) {
+            let Taken {
+                content,
+                run,
+                share,
+            } = taken;
+            let Some(run) = run else {
+                content.refuse(self.queue.refusal(share, Instant::now()));
+                // To write a refusal is work too.
+                yield_now().await;
+                continue;
+            };
+            running.turn = Some(run);
             let began = self.clock.now();
-            let given = running.give();
-            if given == 0 {
-                return;
+            if content.send(Ok(())).is_err() {
+                running.skip();
+                continue;
             }
-            // The tasks that have their turn run before the sockets are looked at, and this one
-            // after.
+            // The task that has its turn runs before the sockets are looked at, and this one after.
             yield_now().await;
-            running.finish(self.clock.now().saturating_sub(began));
+            if let Some(turn) = running.turn.take() {
+                let took = self.clock.now().saturating_sub(began);
+                self.queue.finished(turn, took, Instant::now());
+            }
         }
     }
 }
 
-/// The task that gives turns. If it panics, the next item starts another one.
+/// The task that gives turns. If it panics, the next body starts another one.
 struct Running<'a> {
     turns: &'a Turns,
-    /// What has its turn, each with its estimated cost.
-    begun: Vec<(Run, u64)>,
+    turn: Option<Run>,
 }
 
 impl Running<'_> {
-    /// Gives the turns until the next look at the sockets. Returns how many; those that are late
-    /// are refused, which is work too.
-    fn give(&mut self) -> usize {
-        let Turns { queue, at_once, .. } = self.turns;
-        let (mut given, mut work) = (0, 0_u64);
-        while given == 0 || work < *at_once {
-            let now = Instant::now();
-            let Some(taken) = queue.pop(now) else {
-                break;
-            };
-            match taken.run {
-                None => taken.content.refuse(queue.refusal(taken.share, now)),
-                Some(run) => {
-                    self.begun.push((run, taken.cost));
-                    if taken.content.send(Ok(())).is_err() {
-                        self.skip_last();
-                        continue;
-                    }
-                }
-            }
-            given += 1;
-            work = work.saturating_add(taken.cost.max(1));
-        }
-        given
-    }
-
-    fn skip_last(&mut self) {
-        if let Some((run, _)) = self.begun.pop() {
-            self.turns.queue.skipped(run);
-        }
-    }
-
-    /// Records that what had its turn is done, and has taken this long.
-    fn finish(&mut self, took: Duration) {
-        let now = Instant::now();
-        for (run, cost) in self.begun.drain(..) {
-            let cost = match self.turns.clock {
-                Clock::Estimates => Duration::from_nanos(cost),
-                Clock::Cpu | Clock::OfParts(_) => took,
-            };
-            self.turns.queue.finished(run, cost, now);
+    fn skip(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.turns.queue.skipped(turn);
         }
     }
 }
@@ -216,18 +166,11 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.turns.is_running.set(false);
-        while !self.begun.is_empty() {
-            self.skip_last();
-        }
+        self.skip();
     }
 }
 
-/// Nanoseconds of work that a body, or a part of a reply, of this many bytes is estimated to take.
-const fn cost_of(bytes: usize) -> u64 {
-    bytes.saturating_mul(BODY_BYTE_NANOS) as u64
-}
-
-/// Takes an item back when nobody waits for its turn any more.
+/// Takes a body back when nobody waits for its turn any more.
 struct Withdrawn<'a> {
     queue: &'a TurnQueue,
     ticket: Ticket,

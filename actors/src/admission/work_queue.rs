@@ -32,7 +32,7 @@ pub(crate) struct WorkQueue<T> {
 struct State<T> {
     queue: FairQueue<T>,
     drain: DrainRate,
-    /// Those of one thread are done together.
+    /// At most one for each thread.
     running: Vec<Running>,
     taken: u64,
     waited: Duration,
@@ -55,8 +55,6 @@ pub(crate) struct Taken<T> {
     pub(crate) run: Option<Run>,
     /// Whose it is.
     pub(crate) share: Share,
-    /// What it was estimated to cost.
-    pub(super) cost: u64,
 }
 
 /// An item whose turn has come.
@@ -166,11 +164,6 @@ impl QueueUse {
 impl<T: Refuse> WorkQueue<T> {
     /// An empty queue, drained by this many threads.
     pub(crate) fn new(class: &'static str, threads: usize) -> Self {
-        Self::with_room(class, threads, QUEUE_ITEMS_PER_TENANT_MAX)
-    }
-
-    /// The same with room for this many items of each tenant.
-    pub(super) fn with_room(class: &'static str, threads: usize, items_max: usize) -> Self {
         let limits = WaitLimits {
             longest: QUEUE_WAIT_MAX,
             target: QUEUE_TARGET,
@@ -180,7 +173,7 @@ impl<T: Refuse> WorkQueue<T> {
             class,
             threads,
             state: Mutex::new(State {
-                queue: FairQueue::new(items_max, limits),
+                queue: FairQueue::new(QUEUE_ITEMS_PER_TENANT_MAX, limits),
                 drain: DrainRate::new(threads as f64),
                 running: Vec::new(),
                 taken: 0,
@@ -262,7 +255,6 @@ impl<T: Refuse> WorkQueue<T> {
             content: taken.content,
             run,
             share,
-            cost: taken.cost,
         })
     }
 
@@ -319,12 +311,6 @@ impl<T: Refuse> WorkQueue<T> {
 }
 
 impl<T> WorkQueue<T> {
-    /// How long the item that is next has waited, and how many tenants have items that wait;
-    /// `None` if there is none.
-    pub(super) fn next_waited(&self, now: Instant) -> Option<(Duration, usize)> {
-        self.state.lock().queue.next_waited(now)
-    }
-
     /// What it holds and has counted.
     pub(crate) fn usage(&self) -> QueueUse {
         let state = self.state.lock();

@@ -354,7 +354,6 @@ impl Handler<RunNext> for PoolActor {
                 content: job,
                 run,
                 share,
-                ..
             } = taken;
             let Some(run) = run else {
                 job.refuse(self.queue.refusal(share, Instant::now()));

@@ -62,9 +62,8 @@ impl ReadResources {
 
     /// The use of each queue.
     #[must_use]
-    pub fn queues(&self) -> [QueueUse; 6] {
+    pub fn queues(&self) -> [QueueUse; 5] {
         let [light, heavy, calls, long_calls] = self.pool.usage();
-        let [requests, bodies] = self.admission.turns();
-        [requests, bodies, light, heavy, calls, long_calls]
+        [self.admission.turns(), light, heavy, calls, long_calls]
     }
 }
