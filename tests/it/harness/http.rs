@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{PATIENCE, json, request};
+use super::{PATIENCE, json, request, wait_until};
 
 /// An HTTP response.
 #[derive(Debug)]
@@ -44,10 +44,9 @@ impl Connection {
     }
 
     /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded.
-    #[cfg(feature = "all-tests")]
     pub(crate) fn open_when_accepted(address: SocketAddr, path: &str) -> Self {
         let mut stream = None;
-        super::wait_until("a connection is accepted", || {
+        wait_until("a connection is accepted", || {
             let opened = Self::connect(address);
             let is_refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
             stream = (!opened.as_ref().is_err_and(is_refused)).then(|| opened.unwrap());
