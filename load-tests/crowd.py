@@ -105,20 +105,26 @@ def measure(options, server, asked, connections, seconds):
     size = checked_size(server, asked)
     program = wrk.command(server, asked["body"], seconds, connections, options.generator_cores)
     out = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    figures, good, cut = good_answers(out, size, connections)
+    if not good or figures.late or cut > CUT_MAX * good:
+        raise Failure(f"{connections} connections: {good} good answers, {figures.late} late, {cut} cut: {out}")
+    checked_size(server, asked)
+    rate = good / (figures.microseconds / 1e6)
+    return Round(rate, figures.p99_microseconds / 1e3, figures.refused, cut, size)
+
+
+def good_answers(out, size, connections):
+    """What wrk printed: its figures, how many answers were good, and how many connections were cut."""
     figures = wrk.exact_figures(out)
     good = figures.requests - figures.refused
     # In an overload, the kernel or the server also refuses connections.
     cut = figures.failed - figures.refused - figures.late
-    if not good or figures.late or cut > CUT_MAX * good:
-        raise Failure(f"{connections} connections: {good} good answers, {figures.late} late, {cut} cut: {out}")
     # wrk compares no bytes. The sizes add up, and the answer was right before and is right afterwards. Answers in
     # flight at the end are in the bytes, not in the count.
     others = figures.read - good * size
     if not 0 <= others <= figures.refused * REFUSAL_BYTES_MAX + (connections + cut) * size:
         raise Failure(f"{connections} connections: {good} answers of {size} bytes, and {others} bytes more: {out}")
-    checked_size(server, asked)
-    rate = good / (figures.microseconds / 1e6)
-    return Round(rate, figures.p99_microseconds / 1e3, figures.refused, cut, size)
+    return figures, good, cut
 
 
 def checked_size(server, asked):

@@ -98,9 +98,9 @@ fn strangers_that_take_all_slots_keep_no_key_out() {
         b"POST /v3/guess HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n",
     ];
     server.check_memory_is_back(|| {
-        crowds
-            .iter()
-            .for_each(|bytes| keep_nobody_out(&server, bytes))
+        for bytes in crowds {
+            keep_nobody_out(&server, bytes);
+        }
     });
 }
 

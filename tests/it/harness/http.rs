@@ -45,14 +45,15 @@ impl Connection {
 
     /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded.
     pub(crate) fn open_when_accepted(address: SocketAddr, path: &str) -> Self {
-        let mut stream = None;
-        wait_until("a connection is accepted", || {
-            let opened = Self::connect(address);
-            let is_refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
-            stream = (!opened.as_ref().is_err_and(is_refused)).then(|| opened.unwrap());
-            stream.is_some()
+        let mut opened = Self::connect(address);
+        wait_until("a connection is accepted", || match &opened {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                opened = Self::connect(address);
+                false
+            }
+            _ => true,
         });
-        Self::on(stream.unwrap(), path)
+        Self::on(opened.unwrap(), path)
     }
 
     fn connect(address: SocketAddr) -> io::Result<TcpStream> {

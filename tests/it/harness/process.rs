@@ -208,13 +208,15 @@ impl Process {
 
 impl Drop for Process {
     /// Fails the test if a thread of nearhead panicked: no test makes a process panic that it ends.
-    /// If the test has failed already, a process that has ended by itself may be the reason.
+    /// If the test has failed already, a process that has failed by itself may be the reason.
     fn drop(&mut self) {
         let ended = self.child.try_wait();
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            if let Ok(Some(status)) = ended {
+            if let Ok(Some(status)) = ended
+                && !status.success()
+            {
                 let output = self.output.lines_with("");
                 println!("process {} had ended, {status}:\n{output}", self.id());
             }
