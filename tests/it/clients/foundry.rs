@@ -73,9 +73,10 @@ fn cast_calls_contracts() {
 fn anvil_forks_the_chain() {
     let server = Server::start(&["--block-time", "1s"]);
     let url = format!("http://{}/v3/{KEY}", server.address);
-    let mut ours = server.connect();
     let fork = Anvil::start(&["--fork-url", &url]);
     let mut theirs = fork.connect();
+    // After anvil's start, which takes longer from a cold disk than a connection may be silent.
+    let mut ours = server.connect();
     let at = theirs.result("eth_blockNumber", &json!([]));
     let logs = ours.result("eth_getLogs", &json!([{"fromBlock": "earliest"}]));
     // Some events name no account.
