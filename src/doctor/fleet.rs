@@ -1,6 +1,6 @@
 //! What follows from the store of a fleet and its key.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nearhead_actors::fleet::store::{
     FleetStore, StoreChecks, StoreError, StoreFault, StoreProblem,
@@ -14,22 +14,45 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(2);
 
 const STORE: &str = "the fleet's store";
 
-/// What the store said, and the time then by this machine's clock.
-pub(super) type Asked = Result<(StoreChecks, Duration), StoreError>;
+/// How often a store that does not answer in time is asked: as often as a leader asks before its
+/// lease is over.
+const TRIES: usize = 3;
+
+/// What the store said.
+pub(super) struct Asked {
+    answer: Result<StoreChecks, StoreError>,
+    /// Why it was asked again, if it was.
+    late: Option<StoreError>,
+}
 
 /// Asks the store what it is. Its calls have time limits.
 pub(super) async fn ask(options: &FleetOptions) -> Asked {
     // Nothing is held by this name.
-    let store = FleetStore::open(options.store("doctor".to_owned()))?;
-    let checks = store.checks().await?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    Ok((checks, now.unwrap_or_default()))
+    match FleetStore::open(options.store("doctor".to_owned())) {
+        Ok(store) => ask_again(async || store.checks().await).await,
+        Err(error) => Asked {
+            answer: Err(error),
+            late: None,
+        },
+    }
+}
+
+async fn ask_again(ask: impl AsyncFn() -> Result<StoreChecks, StoreError>) -> Asked {
+    let mut late = None;
+    for _ in 1..TRIES {
+        match ask().await {
+            Err(error) if matches!(error.fault(), StoreFault::TimedOut(_)) => late = Some(error),
+            answer => return Asked { answer, late },
+        }
+    }
+    let answer = ask().await;
+    Asked { answer, late }
 }
 
 /// The store.
 pub(super) fn store(asked: Asked) -> Vec<Finding> {
-    let (checks, now) = match asked {
-        Ok(asked) => asked,
+    let checks = match asked.answer {
+        Ok(checks) => checks,
         Err(error) => {
             let change = change_of(error.fault());
             return vec![Finding::bad("--fleet", error.to_string(), change)];
@@ -39,8 +62,14 @@ pub(super) fn store(asked: Asked) -> Vec<Finding> {
     let good =
         is_good.then(|| Finding::good(STORE, format!("{}, log-in and scripts", checks.server)));
     let problems = checks.problems.iter().map(problem);
-    let clock = checks.clock.map(|clock| clocks(clock, now));
-    good.into_iter().chain(problems).chain(clock).collect()
+    let late = asked.late.map(|error| {
+        let change = "check its load and the network: a leader that it does not answer three \
+                      times in a row stops leading";
+        Finding::weak(STORE, format!("{} at first", error.fault()), change)
+    });
+    let clock = checks.clock_apart.map(clocks);
+    let weak = late.into_iter().chain(clock);
+    good.into_iter().chain(problems).chain(weak).collect()
 }
 
 /// The secret: how many bytes it has, or why it cannot be read.
@@ -71,9 +100,8 @@ fn problem(problem: &StoreProblem) -> Finding {
     }
 }
 
-fn clocks(store: Duration, own: Duration) -> Finding {
+fn clocks(apart: Duration) -> Finding {
     let subject = "the fleet's clocks";
-    let apart = store.abs_diff(own);
     let found = format!("{:.1} s apart from the store's", apart.as_secs_f64());
     match apart <= CLOCKS_APART_MAX {
         true => Finding::good(subject, found),
@@ -108,19 +136,53 @@ const fn change_of(fault: &StoreFault) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::doctor::Verdict;
 
+    /// A store that answers late now and then is no bad one.
+    #[tokio::test]
+    async fn a_store_that_answers_late_is_asked_again() {
+        let late = || StoreFault::TimedOut(Duration::from_millis(750));
+        let refused = || StoreFault::Refused("no".into());
+        let good = || Ok("Redis 7.0.15");
+        for (answers, verdicts, asked) in [
+            (vec![good()], "good", 1),
+            (vec![Err(late()), good()], "good weak", 2),
+            (vec![Err(late()), Err(late()), good()], "good weak", 3),
+            (vec![Err(late()), Err(late()), Err(late())], "bad", 3),
+            (vec![Err(refused())], "bad", 1),
+            (vec![Err(late()), Err(refused())], "bad", 2),
+        ] {
+            let tried = Cell::new(0);
+            let answer = async || {
+                let answer = answers[tried.replace(tried.get() + 1)].clone();
+                let checks = |server: &str| StoreChecks {
+                    server: server.into(),
+                    problems: Vec::new(),
+                    clock_apart: None,
+                };
+                answer
+                    .map(checks)
+                    .map_err(|fault| StoreError::new("there".into(), fault))
+            };
+            let found = store(ask_again(answer).await);
+            let found = found.iter().map(|one| format!("{:?}", one.verdict));
+            let found = found.collect::<Vec<_>>().join(" ").to_lowercase();
+            assert_eq!((&*found, tried.get()), (verdicts, asked), "{answers:?}");
+        }
+    }
+
     #[test]
     fn clocks_may_be_a_little_apart() {
-        let at = Duration::from_millis;
-        for (store, own, verdict, words) in [
-            (5_000, 5_000, Verdict::Good, "0.0 s"),
-            (7_000, 5_000, Verdict::Good, "2.0 s"),
-            (5_000, 7_001, Verdict::Weak, "2.0 s"),
-            (90_000, 0, Verdict::Weak, "90.0 s"),
+        for (apart, verdict, words) in [
+            (0, Verdict::Good, "0.0 s"),
+            (2_000, Verdict::Good, "2.0 s"),
+            (2_001, Verdict::Weak, "2.0 s"),
+            (90_000, Verdict::Weak, "90.0 s"),
         ] {
-            let found = clocks(at(store), at(own));
+            let found = clocks(Duration::from_millis(apart));
             assert_eq!(found.verdict, verdict, "{found}");
             assert!(found.found.starts_with(words), "{found}");
         }

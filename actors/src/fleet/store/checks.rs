@@ -1,6 +1,6 @@
 //! Whether a server suits a fleet.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
 
 use super::error::printable;
 
@@ -17,8 +17,10 @@ pub struct StoreChecks {
     pub server: Box<str>,
     /// What is wrong with it; empty if it suits a fleet.
     pub problems: Vec<StoreProblem>,
-    /// What its clock said, since the Unix epoch; `None` if it did not say it.
-    pub clock: Option<Duration>,
+    /// How far its clock is apart from this machine's, at least; `None` if it did not say its time.
+    /// A slow answer is no difference of clocks: they agree if its time lies between question and
+    /// answer.
+    pub clock_apart: Option<Duration>,
 }
 
 /// Something that is wrong with a server.
@@ -45,8 +47,9 @@ pub enum StoreProblem {
 }
 
 impl StoreChecks {
-    /// Reads what the server says of itself.
-    pub(super) fn of(info: &str) -> Self {
+    /// Reads what the server says of itself. `asked` are this machine's times of the question and
+    /// of the answer, since the Unix epoch.
+    pub(super) fn of(info: &str, asked: &RangeInclusive<Duration>) -> Self {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
         let values: HashMap<&str, &str> = lines.map(|(name, value)| (name, value.trim())).collect();
         let value = |name| values.get(name).copied();
@@ -74,10 +77,14 @@ impl StoreChecks {
             problems.push(StoreProblem::NotDurable);
         }
         let clock = value("server_time_usec").and_then(|micros| micros.parse().ok());
+        let apart = |clock: Duration| {
+            let behind = asked.start().saturating_sub(clock);
+            behind.max(clock.saturating_sub(*asked.end()))
+        };
         Self {
             server,
             problems,
-            clock: clock.map(Duration::from_micros),
+            clock_apart: clock.map(Duration::from_micros).map(apart),
         }
     }
 }
@@ -86,8 +93,13 @@ impl StoreChecks {
 mod tests {
     use super::*;
 
+    fn checks(info: &str) -> StoreChecks {
+        let at = Duration::from_secs;
+        StoreChecks::of(info, &(at(1_700_000_000)..=at(1_700_000_003)))
+    }
+
     fn problems(info: &str) -> (String, Vec<String>) {
-        let checks = StoreChecks::of(info);
+        let checks = checks(info);
         let problems = checks.problems.iter().map(ToString::to_string);
         (checks.server.into(), problems.collect())
     }
@@ -100,11 +112,23 @@ mod tests {
         let valkey = "redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nmaxmemory_policy:noeviction\r\n\
              aof_enabled:1\r\nserver_time_usec:1700000000000001\r\n";
         assert_eq!(problems(valkey), ("Valkey 8.1.0".to_owned(), vec![]));
-        let clock = Duration::from_micros(1_700_000_000_000_001);
-        assert_eq!(StoreChecks::of(valkey).clock, Some(clock));
-        for none in ["-1", "99999999999999999999", "now"] {
-            let info = format!("server_time_usec:{none}");
-            assert_eq!(StoreChecks::of(&info).clock, None, "{none}");
+    }
+
+    #[test]
+    fn clocks_agree_if_its_time_lies_between_question_and_answer() {
+        let millis = |millis| Some(Duration::from_millis(millis));
+        for (clock, apart) in [
+            ("1700000000000000", millis(0)),
+            ("1700000003000000", millis(0)),
+            ("1699999998500000", millis(1_500)),
+            ("1700000005500000", millis(2_500)),
+            ("0", millis(1_700_000_000_000)),
+            ("-1", None),
+            ("99999999999999999999", None),
+            ("now", None),
+        ] {
+            let info = format!("server_time_usec:{clock}");
+            assert_eq!(checks(&info).clock_apart, apart, "{clock}");
         }
     }
 

@@ -69,7 +69,9 @@ pub(super) fn printable(text: &str) -> Box<str> {
 }
 
 impl StoreError {
-    pub(super) const fn new(server: Arc<str>, fault: StoreFault) -> Self {
+    /// This server failed like this; the server is without secrets.
+    #[must_use]
+    pub const fn new(server: Arc<str>, fault: StoreFault) -> Self {
         Self { server, fault }
     }
 

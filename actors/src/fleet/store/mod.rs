@@ -49,7 +49,11 @@ pub(super) mod fake_server;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use alloy_primitives::Bytes;
 use nearhead_fleet::{
@@ -305,9 +309,11 @@ impl FleetStore {
     /// It cannot be reached, or this process may not use it.
     pub async fn checks(&self) -> Result<StoreChecks, StoreError> {
         let info = redis::cmd("INFO");
+        let asked = since_epoch();
         let (server, info) = (self.0.control)
             .ask(info, REPLY_BYTES_MAX, CALL_TIME_MAX)
             .await?;
+        let asked = asked..=since_epoch();
         let info = reply::text(info)
             .map_err(|text| StoreError::new(server, StoreFault::Nonsense(text)))?;
         // It runs a script that writes nothing: every store has position 0-0.
@@ -317,7 +323,7 @@ impl FleetStore {
             wants_snapshot: false,
         };
         self.report(nothing).await?;
-        Ok(StoreChecks::of(&info))
+        Ok(StoreChecks::of(&info, &asked))
     }
 
     /// A small call, whose answer is a word and a number.
@@ -333,6 +339,12 @@ impl FleetStore {
 /// The key of a name, with the prefix of a fleet.
 fn key_of(prefix: &str, name: &str) -> String {
     format!("{{{prefix}}}:{name}")
+}
+
+/// The time by this machine's clock.
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 fn millis(time: Duration) -> u64 {
