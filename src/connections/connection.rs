@@ -46,6 +46,9 @@ pub(crate) struct Connection {
     pub(super) slot: Slot<Weak<Self>>,
     evictions: Rc<Evictions>,
     end: Cell<End>,
+    uses_tls: Cell<bool>,
+    /// Whether the transport has written all that a session passed on.
+    has_sent_all: Cell<bool>,
     /// Whether the transport has read the end of what the client sends.
     is_read_to_end: Cell<bool>,
     /// The reply whose last bytes may not be sent yet.
@@ -67,15 +70,15 @@ pub(super) enum Phase {
     Session,
 }
 
-/// How the sending side is ended.
+/// How far the end of the sending side is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The socket does it.
-    Socket,
-    /// Its transport does it, once it is asked to.
-    Transport,
-    /// The transport is asked to.
+    /// More may be sent.
+    NotAsked,
+    /// It ends once everything is sent.
     Asked,
+    /// Nothing more is sent.
+    Over,
 }
 
 impl Connection {
@@ -100,7 +103,9 @@ impl Connection {
             new_connection: RefCell::new(Some(new_connection)),
             slot,
             evictions,
-            end: Cell::new(End::Socket),
+            end: Cell::new(End::NotAsked),
+            uses_tls: Cell::default(),
+            has_sent_all: Cell::new(true),
             is_read_to_end: Cell::new(false),
             unsent: RefCell::default(),
             last_key: LastKey::default(),
@@ -161,17 +166,16 @@ impl Connection {
         }
     }
 
-    /// Says that a transport such as TLS ends the sending side, because it has to say so to the
-    /// client.
-    pub(crate) fn ends_by_transport(&self) {
-        self.end.set(End::Transport);
+    /// Records that its transport is TLS, which has buffers of its own.
+    pub(crate) fn uses_tls(&self) {
+        self.uses_tls.set(true);
     }
 
     /// Bytes that wait in the buffers of the connection, at most, while its client reads slowly.
     pub(crate) fn buffered_max(&self) -> usize {
-        match self.end.get() {
-            End::Socket => BUFFERED_BYTES_MAX,
-            End::Transport | End::Asked => BUFFERED_BYTES_MAX + TLS_BUFFERED_BYTES_MAX,
+        match self.uses_tls.get() {
+            false => BUFFERED_BYTES_MAX,
+            true => BUFFERED_BYTES_MAX + TLS_BUFFERED_BYTES_MAX,
         }
     }
 
@@ -181,20 +185,27 @@ impl Connection {
         self.is_read_to_end.set(true);
     }
 
-    /// Whether the transport has to end the sending side.
-    pub(crate) fn is_to_finish(&self) -> bool {
+    /// Records that the transport has written everything that it was given.
+    pub(crate) fn sent_all(&self) {
+        self.has_sent_all.set(true);
+    }
+
+    /// Whether the transport has to end the sending side, once it has written everything.
+    pub(crate) fn is_to_end(&self) -> bool {
         self.end.get() == End::Asked
     }
 
-    /// Ends the sending side: at once, or when the connection writes next.
-    fn finish(&self) {
-        match self.end.get() {
-            End::Socket => {
-                // This fails if the connection has already ended.
-                let _ = self.with_socket(|socket| socket.shutdown(Shutdown::Write));
-            }
-            End::Transport | End::Asked => self.end.set(End::Asked),
+    /// Records that the transport has ended the sending side.
+    pub(crate) fn ended(&self) {
+        self.end.set(End::Over);
+    }
+
+    /// Asks the transport to end the sending side once everything is sent; returns whether it has.
+    fn end_when_sent(&self) -> bool {
+        if self.end.get() == End::NotAsked {
+            self.end.set(End::Asked);
         }
+        self.end.get() == End::Over
     }
 
     /// Whether the client has closed its side and everything it sent was read.
@@ -272,6 +283,19 @@ impl ConnectionHandle {
         connection.map_or(BUFFERED_BYTES_MAX, |connection| connection.buffered_max())
     }
 
+    /// Records that bytes of a session were passed on to be sent.
+    pub(crate) fn passed_on(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.has_sent_all.set(false);
+        }
+    }
+
+    /// Whether the kernel has all bytes that were passed on.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        let connection = self.0.upgrade();
+        connection.is_none_or(|connection| connection.has_sent_all.get())
+    }
+
     /// Whether the kernel takes more bytes to send.
     pub(crate) fn is_writable(&self) -> bool {
         self.is_ready_for(PollFlags::OUT).unwrap_or(true)
@@ -305,12 +329,11 @@ impl ConnectionHandle {
         }
     }
 
-    /// Ends the connection once the kernel has sent what it was given. Without this, the client
-    /// would wait while actix keeps reading.
-    pub(crate) fn finish(&self) {
-        if let Some(connection) = self.0.upgrade() {
-            connection.finish();
-        }
+    /// Ends the sending side once everything is sent; returns whether it has ended. Without this,
+    /// the client would wait while actix keeps reading.
+    pub(crate) fn end_when_sent(&self) -> bool {
+        let connection = self.0.upgrade();
+        connection.is_none_or(|connection| connection.end_when_sent())
     }
 }
 
@@ -416,7 +439,7 @@ mod tests {
         let (_client, server) = socket_pair();
         let connection = Connection::of(server.as_raw_fd());
         assert_eq!(connection.buffered_max(), BUFFERED_BYTES_MAX);
-        connection.ends_by_transport();
+        connection.uses_tls();
         let expected = BUFFERED_BYTES_MAX + TLS_BUFFERED_BYTES_MAX;
         assert_eq!(connection.buffered_max(), expected);
     }

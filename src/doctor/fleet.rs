@@ -29,7 +29,7 @@ pub(super) struct Asked {
 pub(super) async fn ask(options: &FleetOptions) -> Asked {
     // Nothing is held by this name.
     match FleetStore::open(options.store("doctor".to_owned())) {
-        Ok(store) => ask_again(async || store.checks().await).await,
+        Ok(store) => ask_patiently(async || store.checks().await).await,
         Err(error) => Asked {
             answer: Err(error),
             late: None,
@@ -37,7 +37,7 @@ pub(super) async fn ask(options: &FleetOptions) -> Asked {
     }
 }
 
-async fn ask_again(ask: impl AsyncFn() -> Result<StoreChecks, StoreError>) -> Asked {
+async fn ask_patiently(ask: impl AsyncFn() -> Result<StoreChecks, StoreError>) -> Asked {
     let mut late = None;
     for _ in 1..TRIES {
         match ask().await {
@@ -63,8 +63,8 @@ pub(super) fn store(asked: Asked) -> Vec<Finding> {
         is_good.then(|| Finding::good(STORE, format!("{}, log-in and scripts", checks.server)));
     let problems = checks.problems.iter().map(problem);
     let late = asked.late.map(|error| {
-        let change = "check its load and the network: a leader that it does not answer three \
-                      times in a row stops leading";
+        let change = "check its load and the network: a leader stops leading when three of its \
+                      calls in a row are not answered";
         Finding::weak(STORE, format!("{} at first", error.fault()), change)
     });
     let clock = checks.clock_apart.map(clocks);
@@ -167,7 +167,7 @@ mod tests {
                     .map(checks)
                     .map_err(|fault| StoreError::new("there".into(), fault))
             };
-            let found = store(ask_again(answer).await);
+            let found = store(ask_patiently(answer).await);
             let found = found.iter().map(|one| format!("{:?}", one.verdict));
             let found = found.collect::<Vec<_>>().join(" ").to_lowercase();
             assert_eq!((&*found, tried.get()), (verdicts, asked), "{answers:?}");

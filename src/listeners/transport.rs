@@ -90,7 +90,7 @@ impl AsyncWrite for Socket {
 impl Transport {
     /// TLS over a socket, after the handshake.
     pub(super) fn tls(stream: TlsStream<Socket>) -> Self {
-        stream.get_ref().0.connection.ends_by_transport();
+        stream.get_ref().0.connection.uses_tls();
         Self::Tls(Box::new(stream))
     }
 
@@ -141,19 +141,21 @@ impl AsyncWrite for Transport {
         }
     }
 
-    /// actix calls this whenever something happens on the connection, also if nothing was written.
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
+    /// actix calls this whenever something happens on the connection and its own buffer is empty,
+    /// also if nothing was written.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(match self.as_mut().get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Self::Tls(stream) => {
-                ready!(Pin::new(&mut *stream).poll_flush(cx))?;
-                match stream.get_ref().0.connection.is_to_finish() {
-                    // It says so to the client before the socket does.
-                    true => Pin::new(stream).poll_shutdown(cx),
-                    false => Poll::Ready(Ok(())),
-                }
-            }
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        })?;
+        self.connection().sent_all();
+        if self.connection().is_to_end() {
+            ready!(self.as_mut().poll_shutdown(cx))?;
+            self.connection().ended();
+            // The session's body ends with it.
+            cx.waker().wake_by_ref();
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -30,8 +30,6 @@ pub(super) struct Outbound<S> {
     waker: Waker,
     session: Rc<Session>,
     is_over: bool,
-    /// Polls in a row in which nothing was left to send and the socket could take more.
-    idle_polls: u8,
 }
 
 /// Records that the actor has something to do, and wakes its task.
@@ -76,29 +74,19 @@ impl<S> Outbound<S> {
             actor_waker,
             session,
             is_over: false,
-            idle_polls: 0,
         }
     }
 
-    /// Nothing is left to send: waits, or ends once the kernel has everything.
-    fn poll_end(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+    /// Nothing is left to pass on: waits, or ends once everything is sent.
+    fn poll_end(&self) -> Poll<Option<Result<Bytes, Error>>> {
         self.session.release_buffer();
         if !self.is_over && !self.session.is_closed() {
             return Poll::Pending;
         }
-        // The connection writes its buffer after a poll, and reports no event when it is empty. If
-        // the socket can take more in two polls in a row, the buffer has been written.
-        if !self.session.connection.is_writable() {
-            self.idle_polls = 0;
-            return Poll::Pending;
+        match self.session.connection.end_when_sent() {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
         }
-        self.idle_polls += 1;
-        if self.idle_polls < 2 {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.session.connection.finish();
-        Poll::Ready(None)
     }
 }
 
@@ -135,7 +123,7 @@ impl<S: Stream<Item = Result<Bytes, Error>>> Stream for Outbound<S> {
         }
         match this.session.take(CHUNK_BYTES) {
             Some(bytes) => Poll::Ready(Some(Ok(bytes))),
-            None => this.poll_end(cx),
+            None => this.poll_end(),
         }
     }
 }

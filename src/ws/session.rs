@@ -37,7 +37,7 @@ const UNANSWERED_MAX: u8 = 2;
 
 /// Seconds that a client has to close its side once everything is sent, or to start reading again
 /// once it is evicted.
-const CLOSE_MAX: Tick = 3;
+pub(super) const CLOSE_MAX: Tick = 3;
 
 /// Seconds after the last ping within which its answer must come: a session that is closed for a
 /// missing answer then ends before the next ping is due.
@@ -211,6 +211,7 @@ impl Session {
             return None;
         };
         let bytes = bytes?;
+        self.connection.passed_on();
         self.taken_at.set(self.shared.now());
         if let Some(buffer) = &*self.buffer.borrow() {
             buffer.progressed(Instant::now());
@@ -459,9 +460,7 @@ impl Session {
     /// Whether a session that is ending has time left: a client that reads gets everything, and
     /// then a moment to close its side.
     fn has_time_left(&self, stalled: Tick, stall_max: Tick) -> bool {
-        // No event reports that the kernel has taken the last bytes.
-        self.wake();
-        let is_sent = self.outbox.borrow().is_empty() && self.connection.is_writable();
+        let is_sent = self.outbox.borrow().is_empty() && self.connection.has_sent_all();
         stalled <= if is_sent { CLOSE_MAX } else { stall_max }
     }
 

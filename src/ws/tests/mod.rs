@@ -28,7 +28,8 @@ use super::{
     close_reason::CloseReason,
     frame::{self, FrameEvent, FrameKind, Reframer},
     inbound::Inbound,
-    session::{STALL_MAX, Session},
+    outbound::Outbound,
+    session::{CLOSE_MAX, STALL_MAX, Session},
     sessions::Sessions,
 };
 use crate::{
@@ -307,19 +308,61 @@ fn a_client_that_leaves_during_a_request_is_noticed_behind_unread_bytes() {
     assert_eq!(rest, b"");
 }
 
-/// The bytes taken last may stay in the connection's buffer while the socket takes nothing.
+/// An actor that writes nothing and does not end.
+struct Silent;
+
+impl Stream for Silent {
+    type Item = Result<Bytes, actix_web::Error>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Pending
+    }
+}
+
+/// Bytes that were passed on may wait in the connection's buffer, although the socket takes more:
+/// its transport alone knows when the last one is sent.
 #[test]
-fn a_session_waits_until_the_socket_takes_its_last_bytes() {
+fn a_session_ends_when_its_transport_has_sent_everything() {
     let sessions = sessions();
-    let (_client, mut server, connection) = socket();
+    let (mut client, _server, connection) = socket();
     let session = open_on(&sessions, ConnectionHandle::new(&connection));
-    while server.write(&[0; 1 << 20]).is_ok() {}
-    session.close(CloseReason::GOING_AWAY);
-    taken(&session);
-    tick(&sessions, STALL_MAX);
-    assert!(!is_cut(&sessions));
-    tick(&sessions, 1);
-    assert!(is_cut(&sessions));
+    let mut outbound = Outbound::new(Silent, Rc::clone(&session));
+    let mut poll = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled = Pin::new(&mut outbound).poll_next(&mut cx);
+        polled.map(|bytes| bytes.transpose().unwrap())
+    };
+    session.close_received(Some(1000));
+    let echo = frame::close(1000, "");
+    assert_eq!(poll(), Poll::Ready(Some(echo)));
+    client.set_nonblocking(true).unwrap();
+    for _ in 0..10 {
+        assert_eq!(poll(), Poll::Pending);
+        let end = client.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(end, Err(std::io::ErrorKind::WouldBlock), "it was cut short");
+        assert!(connection.is_to_end());
+    }
+    connection.ended();
+    assert_eq!(poll(), Poll::Ready(None));
+}
+
+/// The bytes taken last may stay in the connection's buffer, although the socket takes more.
+#[test]
+fn a_session_waits_until_its_transport_has_sent_everything() {
+    for (is_sent, ticks) in [(false, STALL_MAX), (true, CLOSE_MAX)] {
+        let sessions = sessions();
+        let (_client, _server, connection) = socket();
+        let session = open_on(&sessions, ConnectionHandle::new(&connection));
+        session.close(CloseReason::GOING_AWAY);
+        taken(&session);
+        if is_sent {
+            connection.sent_all();
+        }
+        tick(&sessions, ticks);
+        assert!(!is_cut(&sessions), "sent: {is_sent}");
+        tick(&sessions, 1);
+        assert!(is_cut(&sessions), "sent: {is_sent}");
+    }
 }
 
 #[test]
