@@ -208,6 +208,8 @@ impl World {
         fail: impl FnOnce(&mut Self),
         mend: impl FnOnce(&mut Self),
     ) {
+        // Until their keys are accepted, readers are strangers, who may be disconnected.
+        self.readers.as_ref().unwrap().wait_for_answers();
         let (held, memory) = (self.held(), self.resident_kib());
         fail(self);
         mend(self);
