@@ -29,6 +29,8 @@ class Phase:
     rate: float | None
     # Connections at most: a client waits until its request is answered or late.
     clients: int
+    # Those of other keys. Each sends an equal part, over connections of its own.
+    other_urls: tuple = ()
     must_answer: bool = False
     has_timeline: bool = False
     # Seconds from its start that are not counted.

@@ -1,4 +1,4 @@
-"""Up to ten times what a server can answer, while it has a share of one core."""
+"""Up to ten times what a server can answer, of one key or of several, while it has a share of one core."""
 
 import json
 import resource
@@ -42,9 +42,9 @@ def measure(options, server, window):
 
 
 def offer(options, server, workload, share):
-    url = f"http://127.0.0.1:{server.port}{server.path}"
-    name = f"overload-{options.work}-{server.name}"
-    before = closed_loop(f"{name}-before", workload, url)
+    url, *others = urls = [f"http://127.0.0.1:{server.port}{path}" for path in (server.path, *paths(options))]
+    name = f"overload-{options.work}-{server.name}" + (f"-{len(urls)}-keys" if others else "")
+    before = closed_loop(f"{name}-before", workload, urls)
     expected = max(phase.goodput for phase in before)
     phases = []
     for load in LOADS:
@@ -53,7 +53,7 @@ def offer(options, server, workload, share):
         clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
         start = len(phases) * options.seconds
         phase = Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients)
-        phase.settles = SETTLES_SECONDS
+        phase.settles, phase.other_urls = SETTLES_SECONDS, tuple(others)
         phases.append(phase)
     # From its first moment on.
     phases[-1].settles, phases[-1].has_timeline = 0, True
@@ -61,10 +61,10 @@ def offer(options, server, workload, share):
     vegeta.offer(name, phases, TIMEOUT_MS)
     seconds = options.seconds * len(phases)
     used, busy = (server.cpu_seconds() - used) / seconds, (children_seconds() - busy) / seconds
-    after = closed_loop(f"{name}-after", workload, url)
+    after = closed_loop(f"{name}-after", workload, urls)
     capacity = max((first.goodput + last.goodput) / 2 for first, last in zip(before, after))
     print(
-        f"\n{server.name}, {options.work}: {share:.0%} of a core (used: {used:.1%}), "
+        f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {used:.1%}), "
         f"closed loop before and after: {closed_loops(before, after)}; "
         f"{capacity / share:,.0f} answers a second of CPU; "
         f"vegeta used {busy:.0%} of a core; "
@@ -75,12 +75,18 @@ def offer(options, server, workload, share):
     return [f"{server.name}, {fault}" for fault in judge(before + after, phases, capacity)], capacity
 
 
-def closed_loop(name, workload, url):
+def paths(options):
+    """Those of the keys beside the usual one."""
+    return [f"/v3/{key}" for key in options.other_keys]
+
+
+def closed_loop(name, workload, urls):
     phases = [
         Phase(
             title=f"{clients} connections",
             workload=workload,
-            url=url,
+            url=urls[0],
+            other_urls=tuple(urls[1:]),
             start=number * (CLOSED_SECONDS + 1),
             seconds=CLOSED_SECONDS,
             rate=None,

@@ -8,6 +8,7 @@ results/ gets its plot and the figures.
 
 import base64
 import hashlib
+import itertools
 import json
 import math
 import subprocess
@@ -68,25 +69,28 @@ def commands_of(name, phases, timeout_ms):
     files, found = {}, []
     for number, phase in enumerate(phases):
         found.append([])
-        for sequence, rate, is_whole in parts(phase):
+        for url, (sequence, rate, is_whole) in itertools.product((phase.url, *phase.other_urls), parts(phase)):
             # Phases that send the same have one file of it.
-            asked = phase.url, phase.workload.name, tuple(sequence)
+            asked = url, phase.workload.name, tuple(sequence)
             if asked not in files:
                 files[asked] = WORK / f"{name}-{len(files)}.targets"
-                files[asked].write_text("\n".join(target(phase, n) for n in sequence))
-            results = WORK / f"{name}-{number}-{'whole' if is_whole else 'heads'}.results"
+                files[asked].write_text("\n".join(target(phase, url, n) for n in sequence))
+            results = WORK / f"{name}-{number}-{len(found[-1])}.results"
             words = command(phase, files[asked], timeout_ms, rate, is_whole)
-            words += [f"-name={number}: {phase.title}{', whole' if is_whole else ''}", f"-output={results}"]
+            # The plot needs a name for each.
+            title = f"{number}: {phase.title}{', whole' if is_whole else ''}"
+            title += f", {url.rpartition('/')[2]}" if phase.other_urls else ""
+            words += [f"-name={title}", f"-output={results}"]
             found[-1].append((words, results, is_whole))
     return found
 
 
-def target(phase, number):
+def target(phase, url, number):
     # A fragment is not sent, and the result has it: it says which request was answered.
     return json.dumps(
         {
             "method": "POST",
-            "url": f"{phase.url}#{number}",
+            "url": f"{url}#{number}",
             "body": base64.b64encode(phase.workload.requests[number]["body"].encode()).decode(),
             "header": {"Content-Type": ["application/json"]},
         }
@@ -94,19 +98,19 @@ def target(phase, number):
 
 
 def parts(phase):
-    """What each process of a phase sends: requests in turn, vegeta's rate, and whether answers are kept whole.
-    Together, at a rate, they send what the workload does."""
-    sequence = phase.workload.sequence
+    """What each process of a key sends in a phase: requests in turn, vegeta's rate, and whether answers are kept
+    whole. Together, at a rate, they send what the workload does."""
+    sequence, keys = phase.workload.sequence, 1 + len(phase.other_urls)
     long = [n for n in sequence if phase.workload.requests[n]["bytes"] > BODY_BYTES_MAX]
     if not long:
-        return [(sequence, phase.rate or 0, False)]
+        return [(sequence, f"{phase.rate}/{keys}s" if phase.rate else 0, False)]
     if not phase.rate:
         return [(sequence, 0, False), (long, WHOLE_PER_SECOND, True)]
     count = len(sequence)
     wanted = max(count // WHOLE_EVERY, math.ceil(count * WHOLE_PER_SECOND / phase.rate))
     moved = min(wanted, len(long))
     heads = without_some(sequence, long, moved)
-    rest, whole = (f"{phase.rate * part}/{count}s" for part in (count - moved, moved))
+    rest, whole = (f"{phase.rate * part}/{count * keys}s" for part in (count - moved, moved))
     return [*([(heads, rest, False)] if heads else []), (long, whole, True)]
 
 
@@ -125,7 +129,8 @@ def command(phase, targets, timeout_ms, rate, is_whole):
     words = ["nice", f"-n{phase.niceness}", str(VEGETA), "attack", "-format=json", f"-targets={targets}"]
     words += [f"-rate={rate}", f"-duration={phase.seconds}s", f"-timeout={timeout_ms}ms"]
     # Those of a closed loop are all in the first process.
-    clients = phase.clients // WHOLE_EVERY + 20 if is_whole else phase.clients
+    clients = max(1, phase.clients // (1 + len(phase.other_urls)))
+    clients = clients // WHOLE_EVERY + 20 if is_whole else clients
     words += [f"-max-workers={clients}", f"-connections={clients}", "-http2=false"]
     return [*words, f"-max-body={-1 if is_whole else BODY_BYTES_MAX}"]
 
@@ -135,7 +140,7 @@ def read(phase, files):
     results, wrong = [], None
     for file, is_whole in files:
         if is_whole:
-            phase.whole = 0
+            phase.whole = phase.whole or 0
         encode = subprocess.Popen([str(VEGETA), "encode", "-to=json", str(file)], stdout=subprocess.PIPE)
         for line in encode.stdout:
             result = json.loads(line)

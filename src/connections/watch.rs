@@ -5,7 +5,7 @@
 //! client to read a reply; and when the slots run out, how long strangers may stay.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     net::IpAddr,
     os::fd::AsRawFd as _,
     rc::{Rc, Weak},
@@ -14,7 +14,7 @@ use std::{
 };
 
 use actix_web::rt::net::TcpStream;
-use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns};
+use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns, RequestWaits};
 use socket2::SockRef;
 
 use super::{
@@ -43,6 +43,8 @@ pub(crate) struct Watch {
     slots: Rc<SharedSlots<Weak<Connection>>>,
     evictions: Rc<Evictions>,
     reply_turns: ReplyTurns,
+    /// Of small requests; none before the worker has them.
+    request_waits: OnceCell<RequestWaits>,
     shared: SharedWatch,
     liveness: Arc<WorkerLiveness>,
     new_connections: Rc<NewConnections>,
@@ -126,6 +128,7 @@ impl Watch {
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
             evictions,
             reply_turns: ReplyTurns::default(),
+            request_waits: OnceCell::new(),
             liveness: shared.liveness.add(),
             shared,
             new_connections: Rc::default(),
@@ -138,20 +141,36 @@ impl Watch {
         &self.reply_turns
     }
 
-    /// How long large replies of this worker and calls of contracts wait for their first turn.
+    /// From now on, the waits of small requests are among those that show an overload.
+    pub(crate) fn watch_requests(&self, waits: RequestWaits) {
+        // There is one queue of them.
+        let _ = self.request_waits.set(waits);
+    }
+
+    /// Whether all its connections on which a key was accepted are one tenant's.
+    pub(crate) fn has_one_owner(&self) -> bool {
+        self.slots.have_one_owner()
+    }
+
+    /// How long large replies of this worker and calls of contracts wait for their first turn, or
+    /// small requests for theirs if that is longer.
     ///
-    /// Tenants share the turns, so a flood of one delays that one alone: what has connections of
-    /// several waits unseen. A worker makes its own replies, and all have the threads for calls.
+    /// Tenants share the turns, so a flood of one delays that one alone. What has connections of
+    /// several waits unseen, but for small requests: [`RequestWaits::waited`] says which. A worker
+    /// makes its own replies, and all have the threads for calls.
     pub(crate) fn work_waited(&self) -> Duration {
         let now = Instant::now();
         let seen = |is_seen, waited| if is_seen { waited } else { Duration::ZERO };
-        let replies = seen(self.slots.have_one_owner(), self.reply_turns.waited(now));
+        let replies = seen(self.has_one_owner(), self.reply_turns.waited(now));
+        let requests = self.request_waits.get();
+        let requests = requests.map_or(Duration::ZERO, |waits| waits.waited(now));
         let SharedWatch {
             owners,
             calls_waiting,
             ..
         } = &self.shared;
-        replies.max(seen(owners.are_one(), calls_waiting.waited(now)))
+        let calls = seen(owners.are_one(), calls_waiting.waited(now));
+        requests.max(replies).max(calls)
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others

@@ -10,7 +10,8 @@ use actix_web::{
         header::{self, HeaderMap, HeaderName, HeaderValue},
     },
 };
-use nearhead_actors::admission::ReplyInTurns;
+use nearhead_actors::{admission::ReplyInTurns, messages::Reply};
+use tracing::{Instrument, Span};
 
 use super::{
     access_log::AccessEntry,
@@ -82,25 +83,35 @@ impl WorkerState {
                 return Err(self.with_head(refuse_body(refusal)));
             }
         };
+        let span = access.span();
+        let turn = self.turn(&admitted, &body, connection, &span).await;
         if self.server.access.version() != version {
-            // A body may arrive slowly, and a key that was revoked meanwhile lets nobody in.
+            // A body may arrive slowly, or wait for its turn, and a key that was revoked meanwhile
+            // lets nobody in.
             let again = self.admit_json(request, connection, key, now, access);
             admitted = again.map_err(Denied::response)?;
         }
         let min_block = min_block(request);
         let buffered_max = connection.map_or(BUFFERED_BYTES_MAX, Connection::buffered_max);
-        let span = access.span();
-        let answer = if LargeBodies::has(&body) {
-            let via = (min_block, buffered_max);
-            let answer = self.large_bodies.answer(admitted, body, now, via, span);
-            // Boxed, so that a request with a small body does not carry the future's state.
-            unless_gone(Box::pin(answer), connection).await
-        } else {
-            let dispatcher = Rc::clone(&self.dispatcher);
-            let via = Via::http(min_block, buffered_max);
-            let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
-            let answered = RequestActor::answer(answer, span);
-            unless_gone(answered, connection).await.map(Result::ok)
+        let answer = match turn {
+            Some(Ok(())) if LargeBodies::has(&body) => {
+                let via = (min_block, buffered_max);
+                let answer = self.large_bodies.answer(admitted, body, now, via, span);
+                // Boxed, so that a request with a small body does not carry the future's state.
+                unless_gone(Box::pin(answer), connection).await
+            }
+            Some(Ok(())) => {
+                let dispatcher = Rc::clone(&self.dispatcher);
+                let via = Via::http(min_block, buffered_max);
+                let answer = async move { dispatcher.answer(&admitted, &body, now, via).await };
+                let answered = RequestActor::answer(answer, span);
+                unless_gone(answered, connection).await.map(Result::ok)
+            }
+            Some(Err(error)) => {
+                let refused = self.dispatcher.refuse_unread(&admitted, &body, error, now);
+                Some(Some(refused))
+            }
+            None => None,
         };
         let answer = match answer {
             Some(Some(answer)) => answer,
@@ -115,6 +126,27 @@ impl WorkerState {
         access.method = answer.method;
         access.outcome = Some(answer.outcome);
         Ok(answer)
+    }
+
+    /// Waits until a request with a small body may begin; others have turns elsewhere. `None`: its
+    /// client is gone.
+    ///
+    /// # Errors
+    /// Too many requests of its tenant wait.
+    async fn turn(
+        &self,
+        key: &ActiveKey,
+        body: &[u8],
+        connection: Option<&Connection>,
+        span: &Span,
+    ) -> Option<Reply<()>> {
+        if LargeBodies::has(body) || self.requests.begin(body.len()) {
+            return Some(Ok(()));
+        }
+        let share = key.tenant.call_budget.share();
+        let turn = self.requests.wait(share, body.len());
+        // Boxed, so that a request that need not wait does not carry the future's state.
+        unless_gone(Box::pin(turn.instrument(span.clone())), connection).await
     }
 
     /// Counts a request that was refused before its JSON-RPC was parsed.

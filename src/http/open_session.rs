@@ -87,10 +87,10 @@ impl WorkerState {
         );
         let share = grant.last_key().tenant.call_budget.share();
         let session = self.sessions.open(grant, permit, subscriptions, connection);
-        let dispatcher = Rc::clone(&self.dispatcher);
+        let answering = (Rc::clone(&self.dispatcher), self.requests.clone());
         let budget = self.bodies.of(share);
         let traces = SessionTraces::new(&self.server.traces, || trace_parent(request));
-        session_actor::open(response, payload, session, dispatcher, budget, traces)
+        session_actor::open(response, payload, session, answering, budget, traces)
     }
 
     /// Counts a handshake that is refused although its key lets it in.

@@ -2,6 +2,8 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use nearhead_actors::admission::RequestTurns;
+
 use super::{
     access_log::RequestIds, block_header::BlockHeader, large_bodies::LargeBodies, replies::Replies,
     server_state::ServerState,
@@ -22,6 +24,7 @@ pub(super) struct WorkerState {
     pub(super) large_bodies: LargeBodies,
     pub(super) replies: Replies,
     pub(super) bodies: BodyBudget,
+    pub(super) requests: RequestTurns,
     pub(super) ids: RequestIds,
     pub(super) block_header: BlockHeader,
     pub(super) watch: Rc<Watch>,
@@ -39,6 +42,11 @@ impl WorkerState {
         let hub = Hub::new(server.metrics.clone());
         let waits = Rc::clone(&dispatcher.waits);
         FanoutActor::start(server.tracker.clone(), Some(Rc::clone(&hub)), waits);
+        let watched = Rc::clone(&watch);
+        let requests = dispatcher
+            .worker
+            .request_turns(move || watched.has_one_owner());
+        watch.watch_requests(requests.waits());
         Self {
             server: server.clone(),
             sessions: Sessions::start(
@@ -54,6 +62,7 @@ impl WorkerState {
             large_bodies: LargeBodies::new(server),
             replies: Replies::new(watch.reply_turns(), &server.reads.replies),
             bodies: BodyBudget::default(),
+            requests,
             ids: RequestIds::default(),
             block_header: BlockHeader::default(),
             tokens: TokenCache::default(),

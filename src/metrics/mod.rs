@@ -278,22 +278,22 @@ impl Metrics {
             )?,
             queue_items: exporter.gauges(
                 "nearhead_queue_items",
-                "Large bodies and queries that wait in a queue, by class",
+                "Requests, large bodies and queries that wait in a queue, by class",
                 &["class"],
             )?,
             queue_taken: exporter.counters(
                 "nearhead_queue_taken_total",
-                "Large bodies and queries whose turn came, by class",
+                "Requests, large bodies and queries whose turn came, by class",
                 &["class"],
             )?,
             queue_wait_seconds: exporter.float_counters(
                 "nearhead_queue_wait_seconds_total",
-                "Seconds that large bodies and queries waited until their turn came, in sum, by class",
+                "Seconds that requests, large bodies and queries waited until their turn came, in sum, by class",
                 &["class"],
             )?,
             queue_refused: exporter.counters(
                 "nearhead_queue_refused_total",
-                "Large bodies and queries that were refused, by class and reason",
+                "Requests, large bodies and queries that were refused, by class and reason",
                 &["class", "reason"],
             )?,
             queue_drain_rate: exporter.float_gauges(

@@ -103,9 +103,10 @@ impl Dispatcher {
                 return self.refuse_exceeded(key, id, exceeded, Received::new(body.len(), 1, now));
             }
             // Boxed, so that a request with a small body does not carry the future's state.
-            let turn = Box::pin(self.worker.turn(key.tenant.call_budget.share(), body.len()));
+            let share = key.tenant.call_budget.share();
+            let turn = Box::pin(self.worker.body_turn(share, body.len()));
             if let Err(error) = turn.instrument(step!("turn")).await {
-                return self.refuse_large(key, body, error, now);
+                return self.refuse_unread(key, body, error, now);
             }
         }
         let parsed = Envelope::parse(body);
@@ -142,9 +143,14 @@ impl Dispatcher {
         }
     }
 
-    /// The answer to a large body whose turn does not come. It is not parsed: that is the work that
-    /// is refused.
-    fn refuse_large(&self, key: &ActiveKey, body: &[u8], error: QueryError, now: Now) -> Answer {
+    /// The answer to a body whose turn does not come: it is not parsed.
+    pub(crate) fn refuse_unread(
+        &self,
+        key: &ActiveKey,
+        body: &[u8],
+        error: QueryError,
+        now: Now,
+    ) -> Answer {
         let error = RpcError::from_query(error, QuerySubject::Blocks);
         let received = Received::new(body.len(), 1, now);
         let units = received.minimum_units();

@@ -12,6 +12,7 @@ use actix_http::ws::{Codec, Item, Message, ProtocolError};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
+use nearhead_actors::admission::{LARGE_BODY_BYTES, RequestTurns};
 use nearhead_chain::json::Json;
 use tracing::Instrument;
 
@@ -37,6 +38,7 @@ use crate::{
 pub(crate) struct SessionActor {
     session: Rc<Session>,
     dispatcher: Rc<Dispatcher>,
+    requests: RequestTurns,
     budget: BodyBudget,
     /// A message that arrives in fragments.
     fragments: Option<Fragments>,
@@ -56,7 +58,7 @@ pub(crate) fn open(
     mut response: HttpResponseBuilder,
     payload: Payload,
     session: Rc<Session>,
-    dispatcher: Rc<Dispatcher>,
+    (dispatcher, requests): (Rc<Dispatcher>, RequestTurns),
     budget: BodyBudget,
     traces: SessionTraces,
 ) -> HttpResponse {
@@ -64,6 +66,7 @@ pub(crate) fn open(
     let actor = SessionActor {
         session: Rc::clone(&session),
         dispatcher,
+        requests,
         budget,
         fragments: None,
         traces,
@@ -93,23 +96,40 @@ impl SessionActor {
         let request = RequestSubscriptions::new(Rc::clone(&session));
         let mut trace = self.traces.begin(&key.tenant);
         let span = trace.span().clone();
+        let requests = self.requests.clone();
         let answer = async move {
             let via = Via::session(&request);
-            let answer = dispatcher.answer(&key, &body, now, via).await;
+            let answer = if body.len() >= LARGE_BODY_BYTES || requests.begin(body.len()) {
+                dispatcher.answer(&key, &body, now, via).await
+            } else {
+                let share = key.tenant.call_budget.share();
+                let turn = requests.wait(share, body.len()).await;
+                // A key that was revoked meanwhile lets nobody in.
+                if let Err(refused) = session.grant.key(SystemTime::now().into()) {
+                    session.close(CloseReason::of(refused));
+                    return (None, request);
+                }
+                match turn {
+                    Ok(()) => dispatcher.answer(&key, &body, now, via).await,
+                    Err(error) => dispatcher.refuse_unread(&key, &body, error, now),
+                }
+            };
             trace.answered(&answer);
             drop((body, charge));
-            (answer, request)
+            (Some(answer), request)
         };
         ctx.spawn(
             answer
                 .instrument(span)
                 .into_actor(self)
                 .map(|(answer, request), this, _| {
-                    if let Some(json) = answer.json {
-                        this.session.answer(json, answer.permits);
-                    }
-                    if answer.refusal.is_none() {
-                        request.answered();
+                    if let Some(answer) = answer {
+                        if let Some(json) = answer.json {
+                            this.session.answer(json, answer.permits);
+                        }
+                        if answer.refusal.is_none() {
+                            request.answered();
+                        }
                     }
                     this.session.end_request();
                 }),

@@ -22,7 +22,7 @@
 //! | `access_log` | every request under the id in its response, never a key |
 //! | `admin_api` | the API of administration: keys from their making to their end, roles, attacks |
 //! | `admission` | permits, quotas, method sets, disconnects, one snapshot a batch |
-//! | `crowd` | thousands of connections that ask at once: every client gets its answer, and memory is given back |
+//! | `crowd` | thousands of connections that ask at once: every client gets its answer, another tenant does not wait, and memory is given back |
 //! | `openrpc` | the OpenRPC document: served, its examples run, its schemas compared |
 //! | `keys` | the keys of the configuration while the service runs |
 //! | `tenants` | what keys of a store may do: contracts, shares by weight, and every refusal |

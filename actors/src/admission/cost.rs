@@ -15,7 +15,8 @@ pub enum CostClass {
 
 /// Requests of class [`CostClass::Cheap`] in progress on one worker, and as many in its large
 /// bodies. Each takes as long as the worker needs to get to it, so more would only wait here
-/// instead of in their sockets.
+/// instead of in their sockets. They are given in the order of arrival: what tenants share are the
+/// turns before that.
 pub(crate) const CHEAP_PER_WORKER: usize = 256;
 
 /// Requests of class [`CostClass::Measured`] in progress on all workers, which tenants share: as
@@ -53,6 +54,21 @@ pub const TURNS_OF_REQUEST: usize = 4;
 
 /// Longest wait of a large reply for its next turn. It is shorter than what a slow client is given.
 pub(crate) const REPLY_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Nanoseconds of work that a request with a small body is estimated to take.
+pub(crate) const REQUEST_NANOS: usize = 10_000;
+
+/// Nanoseconds more for each byte of its body: an item of a batch has some 70.
+pub(crate) const REQUEST_BYTE_NANOS: usize = 30;
+
+/// Work of small requests, as it is estimated, that a worker begins between two looks at its
+/// sockets, while several tenants have connections: four usual ones. More would be answered as
+/// fast, and the next request would wait for them.
+pub(crate) const REQUESTS_TIME_MAX: Duration = Duration::from_micros(40);
+
+/// Small requests of one tenant that wait on one worker; further ones are refused. Each has a
+/// connection or a place in a session already.
+pub(crate) const REQUESTS_PER_TENANT_MAX: usize = 65_536;
 
 /// Items of one tenant that wait in one queue: as many connections may wait for proofs of some
 /// slots. Each takes a few kilobytes.

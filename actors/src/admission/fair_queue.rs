@@ -20,8 +20,9 @@ use crate::share::Share;
 /// given differs by at most one item of each, relative to their weights. Deficit round robin has
 /// the same bound, and needs a quantum; tags also follow what an item has really cost.
 ///
-/// Inside one tenant, cheap items go before expensive ones, and equally expensive ones in the order
-/// of arrival. Where a tenant has as many items as it may, a cheaper one displaces the costliest.
+/// Inside one tenant, items go [by cost](Order::ByCost): cheap ones before expensive ones, and
+/// equally expensive ones in the order of arrival. Where a tenant has as many items as it may, a
+/// cheaper one displaces the costliest. Or they go in the order of arrival alone.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     lanes: HashMap<u64, Lane<T>>,
@@ -39,7 +40,16 @@ pub(crate) struct FairQueue<T> {
     len: usize,
     /// Items of one tenant at most.
     lane_max: usize,
+    order: Order,
     limits: WaitLimits,
+}
+
+/// The order of a tenant's items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By magnitude of their cost, then by arrival.
+    ByCost,
+    ByArrival,
 }
 
 /// Nanoseconds of work divided by a weight, in units of 2^-32, so that no division by a weight
@@ -129,8 +139,13 @@ pub(super) struct Backlog {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue, of at most `lane_max` items of each tenant.
+    /// An empty queue, of at most `lane_max` items of each tenant, which go by cost.
     pub(super) fn new(lane_max: usize, limits: WaitLimits) -> Self {
+        Self::ordered(Order::ByCost, lane_max, limits)
+    }
+
+    /// The same with another order.
+    pub(super) fn ordered(order: Order, lane_max: usize, limits: WaitLimits) -> Self {
         Self {
             lanes: HashMap::new(),
             waiting: BTreeSet::new(),
@@ -141,6 +156,7 @@ impl<T> FairQueue<T> {
             next_number: 0,
             len: 0,
             lane_max,
+            order,
             limits,
         }
     }
@@ -148,6 +164,20 @@ impl<T> FairQueue<T> {
     /// The number of items that wait.
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    /// How long the two tenants have waited that have waited longest, each by its first item.
+    pub(super) fn longest_waits(&self, now: Instant) -> [Duration; 2] {
+        let mut longest = [Duration::ZERO; 2];
+        for (_, id) in &self.waiting {
+            let lane = self.lanes.get(id);
+            if let Some((_, item)) = lane.and_then(|lane| lane.items.first_key_value()) {
+                let waited = now.saturating_duration_since(item.pushed);
+                longest[1] = longest[1].max(waited.min(longest[0]));
+                longest[0] = longest[0].max(waited);
+            }
+        }
+        longest
     }
 
     /// What waits before an item of this cost.
@@ -201,7 +231,10 @@ impl<T> FairQueue<T> {
         lane.share = share;
         self.weights += weight(share);
         let place = Place {
-            magnitude: magnitude(cost),
+            magnitude: match self.order {
+                Order::ByCost => magnitude(cost),
+                Order::ByArrival => 0,
+            },
             number: self.next_number,
         };
         let item = Item {

@@ -6,9 +6,13 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    cost::{CHEAP_PER_WORKER, CostClass, FORWARDED_MAX, MEASURED_MAX, REMOTE_MAX},
+    cost::{
+        CHEAP_PER_WORKER, CostClass, FORWARDED_MAX, MEASURED_MAX, REMOTE_MAX,
+        REQUESTS_PER_TENANT_MAX,
+    },
     fair_permits::{FairPermit, FairPermits},
     panics::Panics,
+    request_turns::RequestTurns,
     turns::{Clock, TurnQueue, Turns},
     work_queue::QueueUse,
 };
@@ -24,8 +28,8 @@ pub type Permit = OwnedSemaphorePermit;
 /// more, and no sender waits for room.
 pub(crate) const MAILBOX_CAPACITY: usize = CHEAP_PER_WORKER + MEASURED_MAX;
 
-/// The class of the workers' queues.
-const TURNS: &str = "bodies";
+/// The classes of the workers' queues: small requests, and large bodies.
+const CLASSES: [&str; 2] = ["requests", "bodies"];
 
 /// The right to have a request in progress. Dropping it gives it back.
 #[derive(Debug)]
@@ -61,23 +65,24 @@ pub struct Admission {
 #[derive(Debug)]
 struct Workers {
     running: Vec<WorkerParts>,
-    /// What the queues of workers that have stopped have counted: counters do not go back when a
-    /// worker starts again.
-    stopped: QueueUse,
+    /// What the queues of workers that have stopped have counted, by class: counters do not go back
+    /// when a worker starts again.
+    stopped: [QueueUse; 2],
 }
 
 /// The permits for cheap requests, and the turns, of one worker.
 #[derive(Debug)]
 struct WorkerParts {
     cheap: Weak<Semaphore>,
-    turns: Arc<TurnQueue>,
+    /// By class.
+    queues: [Arc<TurnQueue>; 2],
 }
 
 impl Default for Workers {
     fn default() -> Self {
         Self {
             running: Vec::new(),
-            stopped: QueueUse::none(TURNS),
+            stopped: CLASSES.map(QueueUse::none),
         }
     }
 }
@@ -88,9 +93,24 @@ impl Workers {
         let stopped = self
             .running
             .extract_if(.., |worker| worker.cheap.strong_count() == 0)
-            .map(|worker| worker.turns.usage().counted());
-        self.stopped = stopped.fold(self.stopped.clone(), QueueUse::and);
+            .map(|worker| worker.usage().map(QueueUse::counted));
+        self.stopped = stopped.fold(self.stopped.clone(), and);
     }
+}
+
+impl WorkerParts {
+    /// The use of its queues.
+    fn usage(&self) -> [QueueUse; 2] {
+        self.queues.each_ref().map(|queue| queue.usage())
+    }
+}
+
+/// The use of two workers together.
+fn and(
+    [requests, bodies]: [QueueUse; 2],
+    [more_requests, more_bodies]: [QueueUse; 2],
+) -> [QueueUse; 2] {
+    [requests.and(more_requests), bodies.and(more_bodies)]
 }
 
 impl Default for Admission {
@@ -114,17 +134,21 @@ impl Admission {
     /// Adds a worker with permits of its own for cheap requests.
     pub(crate) fn add_worker(&self) -> WorkerAdmission {
         let cheap = Arc::new(Semaphore::new(CHEAP_PER_WORKER));
-        let turns = Arc::new(TurnQueue::new(TURNS, 1));
+        let [requests, bodies] = CLASSES;
+        let requests = TurnQueue::by_arrival(requests, 1, REQUESTS_PER_TENANT_MAX);
+        let queues = [requests, TurnQueue::new(bodies, 1)].map(Arc::new);
+        let [requests, bodies] = queues.clone();
         let mut workers = self.workers.lock();
         workers.remove_stopped();
         workers.running.push(WorkerParts {
             cheap: Arc::downgrade(&cheap),
-            turns: Arc::clone(&turns),
+            queues,
         });
         WorkerAdmission {
             cheap,
             measured: self.measured.clone(),
-            turns: Turns::new(turns, Clock::Cpu),
+            body_turns: Turns::new(bodies, Clock::Cpu),
+            requests,
         }
     }
 
@@ -134,13 +158,14 @@ impl Admission {
         &self.panics
     }
 
-    /// The use of the turns of all workers, with what those have counted that have stopped.
+    /// The use of the turns of all workers, by class, with what those have counted that have
+    /// stopped.
     #[must_use]
-    pub fn turns(&self) -> QueueUse {
+    pub fn queue_use(&self) -> [QueueUse; 2] {
         let mut workers = self.workers.lock();
         workers.remove_stopped();
-        let usage = workers.running.iter().map(|worker| worker.turns.usage());
-        usage.fold(workers.stopped.clone(), QueueUse::and)
+        let usage = workers.running.iter().map(WorkerParts::usage);
+        usage.fold(workers.stopped.clone(), and)
     }
 
     /// The use of every kind of permit.
@@ -177,10 +202,16 @@ impl Admission {
 pub(crate) struct WorkerAdmission {
     cheap: Arc<Semaphore>,
     measured: FairPermits,
-    pub(crate) turns: Turns,
+    pub(crate) body_turns: Turns,
+    requests: Arc<TurnQueue>,
 }
 
 impl WorkerAdmission {
+    /// The turns of its small requests. `is_alone` says whether one tenant has all its connections.
+    pub(crate) fn request_turns(&self, is_alone: Box<dyn Fn() -> bool>) -> RequestTurns {
+        RequestTurns::new(Arc::clone(&self.requests), is_alone)
+    }
+
     /// Admits a request: a cheap one waits for its turn, a measured one is refused when too many
     /// are in progress.
     ///
@@ -226,10 +257,11 @@ mod tests {
         let share = Share::default();
         for taken in 1..4 {
             let worker = admission.add_worker();
-            worker.turns.next(share, 1).await.unwrap();
-            assert_eq!(admission.turns().taken, taken);
+            worker.body_turns.next(share, 1).await.unwrap();
+            let counted = || admission.queue_use().map(|queue| queue.taken);
+            assert_eq!(counted(), [0, taken]);
             drop(worker);
-            assert_eq!(admission.turns().taken, taken);
+            assert_eq!(counted(), [0, taken]);
             assert!(admission.workers.lock().running.is_empty());
         }
     }

@@ -126,6 +126,7 @@ impl Turns {
                 content,
                 run,
                 share,
+                ..
             } = taken;
             let Some(run) = run else {
                 content.refuse(self.queue.refusal(share, Instant::now()));
@@ -170,10 +171,10 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Takes a body back when nobody waits for its turn any more.
-struct Withdrawn<'a> {
-    queue: &'a TurnQueue,
-    ticket: Ticket,
+/// Takes an item back when nobody waits for its turn any more.
+pub(super) struct Withdrawn<'a> {
+    pub(super) queue: &'a TurnQueue,
+    pub(super) ticket: Ticket,
 }
 
 impl Drop for Withdrawn<'_> {

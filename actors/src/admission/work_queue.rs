@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::{
     cost::{QUEUE_INTERVAL, QUEUE_ITEMS_PER_TENANT_MAX, QUEUE_TARGET, QUEUE_WAIT_MAX},
     drain_rate::DrainRate,
-    fair_queue::{Entry, FairQueue, Pushed, Ticket},
+    fair_queue::{Entry, FairQueue, Order, Pushed, Ticket},
     standing_queue::WaitLimits,
 };
 use crate::{messages::QueryError, share::Share};
@@ -32,7 +32,7 @@ pub(crate) struct WorkQueue<T> {
 struct State<T> {
     queue: FairQueue<T>,
     drain: DrainRate,
-    /// At most one for each thread.
+    /// Those of a worker's turns are done together.
     running: Vec<Running>,
     taken: u64,
     waited: Duration,
@@ -55,6 +55,8 @@ pub(crate) struct Taken<T> {
     pub(crate) run: Option<Run>,
     /// Whose it is.
     pub(crate) share: Share,
+    /// What it was estimated to cost.
+    pub(super) cost: u64,
 }
 
 /// An item whose turn has come.
@@ -164,6 +166,15 @@ impl QueueUse {
 impl<T: Refuse> WorkQueue<T> {
     /// An empty queue, drained by this many threads.
     pub(crate) fn new(class: &'static str, threads: usize) -> Self {
+        Self::of(class, threads, Order::ByCost, QUEUE_ITEMS_PER_TENANT_MAX)
+    }
+
+    /// The same in the order of arrival inside one tenant, which may have this many items.
+    pub(super) fn by_arrival(class: &'static str, threads: usize, items_max: usize) -> Self {
+        Self::of(class, threads, Order::ByArrival, items_max)
+    }
+
+    fn of(class: &'static str, threads: usize, order: Order, items_max: usize) -> Self {
         let limits = WaitLimits {
             longest: QUEUE_WAIT_MAX,
             target: QUEUE_TARGET,
@@ -173,7 +184,7 @@ impl<T: Refuse> WorkQueue<T> {
             class,
             threads,
             state: Mutex::new(State {
-                queue: FairQueue::new(QUEUE_ITEMS_PER_TENANT_MAX, limits),
+                queue: FairQueue::ordered(order, items_max, limits),
                 drain: DrainRate::new(threads as f64),
                 running: Vec::new(),
                 taken: 0,
@@ -255,6 +266,7 @@ impl<T: Refuse> WorkQueue<T> {
             content: taken.content,
             run,
             share,
+            cost: taken.cost,
         })
     }
 
@@ -311,6 +323,16 @@ impl<T: Refuse> WorkQueue<T> {
 }
 
 impl<T> WorkQueue<T> {
+    /// Whether no item waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.lock().queue.len() == 0
+    }
+
+    /// How long the two tenants have waited that have waited longest, each by its first item.
+    pub(super) fn longest_waits(&self, now: Instant) -> [Duration; 2] {
+        self.state.lock().queue.longest_waits(now)
+    }
+
     /// What it holds and has counted.
     pub(crate) fn usage(&self) -> QueueUse {
         let state = self.state.lock();

@@ -354,6 +354,7 @@ impl Handler<RunNext> for PoolActor {
                 content: job,
                 run,
                 share,
+                ..
             } = taken;
             let Some(run) = run else {
                 job.refuse(self.queue.refusal(share, Instant::now()));

@@ -62,8 +62,9 @@ impl ReadResources {
 
     /// The use of each queue.
     #[must_use]
-    pub fn queues(&self) -> [QueueUse; 5] {
+    pub fn queues(&self) -> [QueueUse; 6] {
         let [light, heavy, calls, long_calls] = self.pool.usage();
-        [self.admission.turns(), light, heavy, calls, long_calls]
+        let [requests, bodies] = self.admission.queue_use();
+        [requests, bodies, light, heavy, calls, long_calls]
     }
 }

@@ -8,7 +8,7 @@ use super::{
     resources::ReadResources,
 };
 use crate::{
-    admission::{AdmissionPermit, CostClass, WorkerAdmission},
+    admission::{AdmissionPermit, CostClass, RequestTurns, WorkerAdmission},
     messages::Reply,
     share::Share,
 };
@@ -81,8 +81,14 @@ impl Worker {
     /// # Errors
     /// [`QueryError::Overloaded`](crate::messages::QueryError::Overloaded): so many of the tenant's
     /// bodies wait that this one would wait for too long.
-    pub async fn turn(&self, share: Share, bytes: usize) -> Reply<()> {
-        self.admission.turns.next(share, bytes).await
+    pub async fn body_turn(&self, share: Share, bytes: usize) -> Reply<()> {
+        self.admission.body_turns.next(share, bytes).await
+    }
+
+    /// The turns of its small requests. `is_alone` says whether one tenant has all its connections.
+    #[must_use]
+    pub fn request_turns(&self, is_alone: impl Fn() -> bool + 'static) -> RequestTurns {
+        self.admission.request_turns(Box::new(is_alone))
     }
 
     /// The resources shared with the other workers.

@@ -102,7 +102,7 @@ async fn a_large_body_is_charged_before_its_turn() {
     let mut cx = Context::from_waker(Waker::noop());
     let mut waiting = Vec::new();
     loop {
-        let mut turn = Box::pin(dispatcher.worker.turn(share, 1));
+        let mut turn = Box::pin(dispatcher.worker.body_turn(share, 1));
         match turn.as_mut().poll(&mut cx) {
             Poll::Pending => waiting.push(turn),
             Poll::Ready(refused) => break assert!(refused.is_err()),

@@ -122,7 +122,7 @@ impl Connection {
 
     /// Posts JSON whose response [`Self::receive`] reads.
     #[track_caller]
-    pub(super) fn begin_post(&mut self, body: &[u8]) {
+    pub(crate) fn begin_post(&mut self, body: &[u8]) {
         let request = self.request(&["content-type: application/json"], body);
         self.send(&request);
     }

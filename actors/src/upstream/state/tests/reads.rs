@@ -94,7 +94,7 @@ async fn proofs_of_many_keys_go_through_the_pool() {
     assert_eq!(slots, [1_024, 1]);
     assert_eq!(scene.counts().0, [2, 2]);
     let waiting = scene.resources.queues().map(|queue| queue.waiting);
-    assert_eq!(waiting, [0; 5]);
+    assert_eq!(waiting, [0; 6]);
 }
 
 #[actix::test]
