@@ -73,8 +73,8 @@ pub(crate) const BACKLOG: i32 = 2_048;
 /// requests of the others.
 pub(crate) const INTAKE_MAX: usize = 16;
 
-/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies before they begin, after
-/// which a worker takes connections; otherwise it is overloaded.
+/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, calls and requests before
+/// they begin, after which a worker takes connections; otherwise it is overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Open connections up to which a worker takes further ones however busy it is: with a few, it

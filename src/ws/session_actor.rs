@@ -104,11 +104,14 @@ impl SessionActor {
             } else {
                 let share = key.tenant.call_budget.share();
                 let turn = requests.wait(share, body.len()).await;
-                // A key that was revoked meanwhile lets nobody in.
-                if let Err(refused) = session.grant.key(SystemTime::now().into()) {
-                    session.close(CloseReason::of(refused));
-                    return (None, request);
-                }
+                // A key that was revoked meanwhile lets nobody in, and one that was changed less.
+                let key = match session.grant.key(SystemTime::now().into()) {
+                    Ok(key) => key,
+                    Err(refused) => {
+                        session.close(CloseReason::of(refused));
+                        return (None, request);
+                    }
+                };
                 match turn {
                     Ok(()) => dispatcher.answer(&key, &body, now, via).await,
                     Err(error) => dispatcher.refuse_unread(&key, &body, error, now),

@@ -214,7 +214,7 @@ fn begin_flood<'scope>(
     for _ in 0..clients {
         scope.spawn(move || {
             // A busy machine has no time for all of them at once.
-            let mut client = Connection::open_when_accepted(server.address, "/v3/flood-key");
+            let mut client = Connection::open_when_answered(server.address, "/v3/flood-key");
             while !is_over.load(Ordering::Relaxed) {
                 ended(client.post(request).status);
             }

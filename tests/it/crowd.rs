@@ -19,11 +19,7 @@ fn open_connections(server: &Server) -> f64 {
 
 /// On a busy machine, the server may be overloaded.
 fn connect(server: &Server) -> Connection {
-    connect_as(KEY, server)
-}
-
-fn connect_as(key: &str, server: &Server) -> Connection {
-    Connection::open_when_accepted(server.address, &format!("/v3/{key}"))
+    Connection::open_when_accepted(server.address, &format!("/v3/{KEY}"))
 }
 
 /// All ask at once, and again if they or their connections are refused: a busy machine has no time
@@ -88,17 +84,13 @@ fn a_crowd_of_one_tenant_keeps_no_other_waiting() {
     let keys = ["--api-key", "crowd=crowd-key"];
     let server = Server::start(&[&still[..], &keys].concat());
     let balance = json!(["0xde00000000000000000000000000000000000001", "latest"]);
-    let mut other = connect(&server);
-    let mut crowd: Vec<Connection> = (0..CHEAP)
-        .map(|_| connect_as("crowd-key", &server))
-        .collect();
     // One that is answered at once, and one that is a message to another actor.
     for (method, params) in [("eth_chainId", json!([])), ("eth_getBalance", balance)] {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let request = request.to_string();
-        let mut ask = |client: &mut Connection| check(method, &client.post(&request).status, &200);
-        // From their first request on, they are their tenants' connections.
-        crowd.iter_mut().chain([&mut other]).for_each(&mut ask);
+        let open = |key| Connection::open_when_answered(server.address, &format!("/v3/{key}"));
+        let mut other = open(KEY);
+        let mut crowd: Vec<Connection> = (0..CHEAP).map(|_| open("crowd-key")).collect();
         // A busy machine may keep this test from looking until all are answered.
         wait_until("few are answered before the other one", || {
             server.process.freeze();

@@ -62,8 +62,8 @@ pub(crate) const REQUEST_NANOS: usize = 10_000;
 pub(crate) const REQUEST_BYTE_NANOS: usize = 30;
 
 /// Work of small requests, as it is estimated, that a worker begins between two looks at its
-/// sockets, while several tenants have connections: four usual ones. More would be answered as
-/// fast, and the next request would wait for them.
+/// sockets, while several tenants have connections: three or four usual ones. More would be
+/// answered as fast, and the next request would wait for them.
 pub(crate) const REQUESTS_TIME_MAX: Duration = Duration::from_micros(40);
 
 /// Small requests of one tenant that wait on one worker; further ones are refused. Each has a

@@ -65,14 +65,21 @@ impl RequestTurns {
     #[must_use]
     pub fn begin(&self, bytes: usize) -> bool {
         let shared = &self.0;
-        match shared.is_giving.get() {
-            false if (shared.is_alone)() => return true,
-            false => self.give_turns(),
-            true if shared.begun.get() >= AT_ONCE || !shared.queue.is_empty() => return false,
-            true => {}
+        let is_giving = shared.is_giving.get();
+        if is_giving && !shared.queue.is_empty() {
+            return false;
         }
-        shared.begin(cost_of(bytes));
-        true
+        if (shared.is_alone)() {
+            return true;
+        }
+        if !is_giving {
+            self.give_turns();
+        }
+        let may_begin = shared.begun.get() < AT_ONCE;
+        if may_begin {
+            shared.begin(cost_of(bytes));
+        }
+        may_begin
     }
 
     /// Waits until a tenant's request with a body of this many bytes may begin, which may not
@@ -139,8 +146,14 @@ impl Giving {
 
     /// Gives the turns until the next look at the sockets.
     fn give(&mut self) {
-        let Shared { queue, begun, .. } = &*self.shared;
-        while begun.get() < AT_ONCE {
+        let Shared {
+            queue,
+            begun,
+            is_alone,
+            ..
+        } = &*self.shared;
+        // Others may have left meanwhile.
+        while begun.get() < AT_ONCE || is_alone() {
             let now = Instant::now();
             let Some(taken) = queue.pop(now) else {
                 return;
@@ -221,8 +234,12 @@ mod tests {
     const AT_ONCE: usize = 4;
 
     fn turns(is_alone: bool) -> RequestTurns {
+        turns_while(move || is_alone)
+    }
+
+    fn turns_while(is_alone: impl Fn() -> bool + 'static) -> RequestTurns {
         let queue = Arc::new(TurnQueue::by_arrival("requests", 1, 1_000));
-        RequestTurns::new(queue, Box::new(move || is_alone))
+        RequestTurns::new(queue, Box::new(is_alone))
     }
 
     /// Begins as many requests as may begin at once, 1,000 at most; returns how many.
@@ -243,6 +260,32 @@ mod tests {
             yield_now().await;
         }
         assert_eq!(turns.0.begun.get(), 0);
+    }
+
+    /// A flood goes on without a pause when the other tenant has left.
+    #[actix::test]
+    async fn who_is_left_alone_does_not_wait_any_more() {
+        let is_alone = Rc::new(Cell::new(false));
+        let seen = Rc::clone(&is_alone);
+        let turns = turns_while(move || seen.get());
+        begin_all(&turns);
+        let share = Share::default();
+        let mut waiting: Vec<_> = (0..50)
+            .map(|_| Box::pin(turns.wait(share, BYTES)))
+            .collect();
+        for one in &mut waiting {
+            assert!(poll!(one).is_pending());
+        }
+        is_alone.set(true);
+        assert!(!turns.begin(BYTES), "those came first");
+        while !turns.0.queue.is_empty() {
+            yield_now().await;
+        }
+        assert_eq!(turns.0.queue.usage().taken, 50);
+        for one in waiting {
+            one.await.unwrap();
+        }
+        assert_eq!(begin_all(&turns), 1_000);
     }
 
     /// Each is answered as soon as it has its turn, and its client makes another one.

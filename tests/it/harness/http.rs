@@ -56,6 +56,22 @@ impl Connection {
         Self::on(opened.unwrap(), path)
     }
 
+    /// The same as soon as a request is answered on it: then it is its key's. An overloaded server
+    /// also ends connections that the kernel has accepted.
+    pub(crate) fn open_when_answered(address: SocketAddr, path: &str) -> Self {
+        let cheap = request(1, "eth_chainId", &Value::Array(Vec::new())).to_string();
+        let mut opened = None;
+        wait_until("a connection is answered", || {
+            let mut client = Self::open_when_accepted(address, path);
+            let post = client.request(&["content-type: application/json"], cheap.as_bytes());
+            client.send_until_closed(&post);
+            let is_good = |answer: Response| answer.status == 200;
+            opened = client.try_receive().is_some_and(is_good).then_some(client);
+            opened.is_some()
+        });
+        opened.unwrap()
+    }
+
     fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -85,7 +101,6 @@ impl Connection {
     }
 
     /// Sends bytes until the server closes the connection, which it may do before the last one.
-    #[cfg(feature = "all-tests")]
     pub(crate) fn send_until_closed(&mut self, bytes: &[u8]) {
         use ErrorKind::{BrokenPipe, ConnectionReset};
         match self.stream.get_mut().write_all(bytes) {
