@@ -54,6 +54,10 @@ class Phase:
     ended: float = 0
 
     @property
+    def urls(self):
+        return self.url, *self.other_urls
+
+    @property
     def sent(self):
         return self.good + self.refused + self.late + self.wrong
 

@@ -42,7 +42,8 @@ def measure(options, server, window):
 
 
 def offer(options, server, workload, share):
-    url, *others = urls = [f"http://127.0.0.1:{server.port}{path}" for path in (server.path, *paths(options))]
+    paths = [server.path, *(f"/v3/{key}" for key in options.other_keys)]
+    url, *others = urls = [f"http://127.0.0.1:{server.port}{path}" for path in paths]
     name = f"overload-{options.work}-{server.name}" + (f"-{len(urls)}-keys" if others else "")
     before = closed_loop(f"{name}-before", workload, urls)
     expected = max(phase.goodput for phase in before)
@@ -73,11 +74,6 @@ def offer(options, server, workload, share):
     print_phases(phases, capacity)
     (RESULTS / f"{name}-capacity.json").write_text(json.dumps(capacity))
     return [f"{server.name}, {fault}" for fault in judge(before + after, phases, capacity)], capacity
-
-
-def paths(options):
-    """Those of the keys beside the usual one."""
-    return [f"/v3/{key}" for key in options.other_keys]
 
 
 def closed_loop(name, workload, urls):

@@ -69,7 +69,7 @@ def commands_of(name, phases, timeout_ms):
     files, found = {}, []
     for number, phase in enumerate(phases):
         found.append([])
-        for url, (sequence, rate, is_whole) in itertools.product((phase.url, *phase.other_urls), parts(phase)):
+        for url, (sequence, rate, is_whole) in itertools.product(phase.urls, parts(phase)):
             # Phases that send the same have one file of it.
             asked = url, phase.workload.name, tuple(sequence)
             if asked not in files:
@@ -100,7 +100,7 @@ def target(phase, url, number):
 def parts(phase):
     """What each process of a key sends in a phase: requests in turn, vegeta's rate, and whether answers are kept
     whole. Together, at a rate, they send what the workload does."""
-    sequence, keys = phase.workload.sequence, 1 + len(phase.other_urls)
+    sequence, keys = phase.workload.sequence, len(phase.urls)
     long = [n for n in sequence if phase.workload.requests[n]["bytes"] > BODY_BYTES_MAX]
     if not long:
         return [(sequence, f"{phase.rate}/{keys}s" if phase.rate else 0, False)]
@@ -129,7 +129,7 @@ def command(phase, targets, timeout_ms, rate, is_whole):
     words = ["nice", f"-n{phase.niceness}", str(VEGETA), "attack", "-format=json", f"-targets={targets}"]
     words += [f"-rate={rate}", f"-duration={phase.seconds}s", f"-timeout={timeout_ms}ms"]
     # Those of a closed loop are all in the first process.
-    clients = max(1, phase.clients // (1 + len(phase.other_urls)))
+    clients = max(1, phase.clients // len(phase.urls))
     clients = clients // WHOLE_EVERY + 20 if is_whole else clients
     words += [f"-max-workers={clients}", f"-connections={clients}", "-http2=false"]
     return [*words, f"-max-body={-1 if is_whole else BODY_BYTES_MAX}"]

@@ -128,8 +128,7 @@ impl WorkerState {
         Ok(answer)
     }
 
-    /// Waits until a request with a small body may begin; others have turns elsewhere. `None`: its
-    /// client is gone.
+    /// Waits until a request may begin. `None`: its client is gone.
     ///
     /// # Errors
     /// Too many requests of its tenant wait.
@@ -140,7 +139,7 @@ impl WorkerState {
         connection: Option<&Connection>,
         span: &Span,
     ) -> Option<Reply<()>> {
-        if LargeBodies::has(body) || self.requests.begin(body.len()) {
+        if self.requests.begin(body.len()) {
             return Some(Ok(()));
         }
         let share = key.tenant.call_budget.share();

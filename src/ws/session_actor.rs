@@ -12,7 +12,7 @@ use actix_http::ws::{Codec, Item, Message, ProtocolError};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, dev::Payload};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytes::Bytes;
-use nearhead_actors::admission::{LARGE_BODY_BYTES, RequestTurns};
+use nearhead_actors::admission::RequestTurns;
 use nearhead_chain::json::Json;
 use tracing::Instrument;
 
@@ -99,23 +99,22 @@ impl SessionActor {
         let requests = self.requests.clone();
         let answer = async move {
             let via = Via::session(&request);
-            let answer = if body.len() >= LARGE_BODY_BYTES || requests.begin(body.len()) {
-                dispatcher.answer(&key, &body, now, via).await
-            } else {
+            let (mut key, mut turn) = (key, Ok(()));
+            if !requests.begin(body.len()) {
                 let share = key.tenant.call_budget.share();
-                let turn = requests.wait(share, body.len()).await;
+                turn = requests.wait(share, body.len()).await;
                 // A key that was revoked meanwhile lets nobody in, and one that was changed less.
-                let key = match session.grant.key(SystemTime::now().into()) {
+                key = match session.grant.key(SystemTime::now().into()) {
                     Ok(key) => key,
                     Err(refused) => {
                         session.close(CloseReason::of(refused));
                         return (None, request);
                     }
                 };
-                match turn {
-                    Ok(()) => dispatcher.answer(&key, &body, now, via).await,
-                    Err(error) => dispatcher.refuse_unread(&key, &body, error, now),
-                }
+            }
+            let answer = match turn {
+                Ok(()) => dispatcher.answer(&key, &body, now, via).await,
+                Err(error) => dispatcher.refuse_unread(&key, &body, error, now),
             };
             trace.answered(&answer);
             drop((body, charge));

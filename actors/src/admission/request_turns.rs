@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, task::yield_now};
 use tracing::Instrument;
 
 use super::{
-    cost::{QUEUE_TARGET, REQUEST_BYTE_NANOS, REQUEST_NANOS, REQUESTS_TIME_MAX},
+    cost::{LARGE_BODY_BYTES, QUEUE_TARGET, REQUEST_BYTE_NANOS, REQUEST_NANOS, REQUESTS_TIME_MAX},
     fair_queue::Entry,
     turns::{TurnQueue, Withdrawn},
     work_queue::{Refuse, Run},
@@ -60,10 +60,13 @@ impl RequestTurns {
         }))
     }
 
-    /// Whether a request with a body of this many bytes may begin at once. It must be called on the
-    /// thread's arbiter.
+    /// Whether a request with a body of this many bytes may begin at once, as each with a large one
+    /// may. It must be called on the thread's arbiter.
     #[must_use]
     pub fn begin(&self, bytes: usize) -> bool {
+        if bytes >= LARGE_BODY_BYTES {
+            return true;
+        }
         let shared = &self.0;
         let is_giving = shared.is_giving.get();
         if is_giving && !shared.queue.is_empty() {
@@ -176,7 +179,8 @@ impl Giving {
     /// Records that what had its turn is done.
     fn finish(&mut self) {
         let now = Instant::now();
-        for (run, cost) in self.given.drain(..) {
+        // The last one is found first.
+        for (run, cost) in self.given.drain(..).rev() {
             let cost = Duration::from_nanos(cost);
             self.shared.queue.finished(run, cost, now);
         }
@@ -187,7 +191,7 @@ impl Drop for Giving {
     fn drop(&mut self) {
         self.shared.is_giving.set(false);
         self.shared.begun.set(0);
-        for (run, _) in self.given.drain(..) {
+        for (run, _) in self.given.drain(..).rev() {
             self.shared.queue.skipped(run);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct WorkQueue<T> {
 struct State<T> {
     queue: FairQueue<T>,
     drain: DrainRate,
-    /// Those of a worker's turns are done together.
+    /// One for each thread at most, or what a worker has begun since it looked at its sockets.
     running: Vec<Running>,
     taken: u64,
     waited: Duration,
@@ -358,7 +358,7 @@ impl<T> State<T> {
 
     fn end(&mut self, run: &Run) -> Option<Running> {
         let is_it = |running: &Running| running.number == run.number;
-        let at = self.running.iter().position(is_it)?;
+        let at = self.running.iter().rposition(is_it)?;
         Some(self.running.swap_remove(at))
     }
 

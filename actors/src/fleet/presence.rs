@@ -1,6 +1,6 @@
 //! Writes what this process is, and reads which others the fleet has.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nearhead_fleet::{
     fleet_key::FleetKey,
@@ -9,7 +9,12 @@ use nearhead_fleet::{
 };
 use tokio::time;
 
-use super::{FleetStatus, quotas::LoanDesk, store::FleetStore, window_update::id_of};
+use super::{
+    FleetStatus,
+    quotas::LoanDesk,
+    store::{FleetStore, since_epoch},
+    window_update::id_of,
+};
 use crate::head::Head;
 
 /// Longest wait for the store at the end, to say that the process ends.
@@ -36,8 +41,7 @@ impl PresenceWriter {
         head: Head,
         desk: LoanDesk,
     ) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let started = since.unwrap_or_default().as_millis();
+        let started = since_epoch().as_millis();
         let own = Process {
             owner: store.owner().to_owned(),
             host: host(),

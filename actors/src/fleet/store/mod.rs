@@ -342,7 +342,7 @@ fn key_of(prefix: &str, name: &str) -> String {
 }
 
 /// The time by this machine's clock.
-fn since_epoch() -> Duration {
+pub(super) fn since_epoch() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()
 }
