@@ -14,6 +14,7 @@
 //! | `request_actor` | one request's work as an actor |
 //! | `large_bodies` | answers large bodies on a thread of their own |
 //! | `open_session`, `handshake` | open a WebSocket session |
+//! | `pooled_request` | keeps requests that are used again from keeping their buffers |
 //! | `probes` | health and readiness, without details |
 //! | `block_header`, `min_block_header` | from which head an answer was made; which block its client has seen |
 //! | `body` | reads a request's body within its bounds |
@@ -37,6 +38,7 @@ mod json_rpc;
 mod large_bodies;
 mod min_block_header;
 mod open_session;
+mod pooled_request;
 mod probes;
 mod refusal;
 mod replies;

@@ -10,12 +10,14 @@ use actix_web::{
 };
 
 use nearhead_chain::json::Json;
+use scopeguard::ScopeGuard;
 
 use super::{
     access_log::AccessEntry,
     body::{close_after, drain},
     cors,
     credentials::connection_of,
+    pooled_request::{forget_head, forgetful},
     probes,
     refusal::{refuse, refuse_body},
     route::Route,
@@ -27,6 +29,7 @@ impl WorkerState {
     /// Answers one request.
     pub(super) async fn serve(&self, request: ServiceRequest) -> ServiceResponse {
         let (request, payload) = request.into_parts();
+        let request = forgetful(request);
         let mut access = AccessEntry::begin(&self.server, &self.ids, &request);
         let answering = connection_of(&request).map(|connection| self.watch.answering(connection));
         let mut response = match Route::of(request.method(), request.path()) {
@@ -48,6 +51,7 @@ impl WorkerState {
         };
         cors::allow(&request, &mut response);
         access.end(&mut response);
+        let request = forget_head(ScopeGuard::into_inner(request));
         ServiceResponse::new(request, response)
     }
 
