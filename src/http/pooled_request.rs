@@ -31,6 +31,7 @@ pub(super) fn forget_head(request: HttpRequest) -> HttpRequest {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use actix_web::{
         http::header::{HeaderValue, USER_AGENT},
