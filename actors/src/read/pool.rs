@@ -10,7 +10,7 @@ use std::{
 
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use nearhead_chain::log_search::Cancellation;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::yield_now};
 use tracing::Span;
 
 use crate::{
@@ -22,6 +22,14 @@ use crate::{
     share::Share,
     step, thread_priority, trace,
 };
+
+/// Turn of an event loop in which it has nothing to do: it asks the kernel for events. With one
+/// request it takes longer.
+const IDLE_TURN_MAX: Duration = Duration::from_micros(8);
+
+/// Longest time for which a worker passes on other items before it wakes a thread of the pool: as
+/// long as it takes for some ten short calls.
+const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// The threads for large queries; clones share them.
 ///
@@ -201,13 +209,35 @@ impl PoolClass {
         reply.unwrap_or(Err(QueryError::Cancelled))
     }
 
-    /// Has a thread take the next item.
+    /// Has a thread take the next item, when this one has passed on what else it has, but soon.
     fn wake(&self) {
         // The message stays if the sender goes away: others count on it, whose items may be taken
         // with it.
         if let Some(waking) = self.wakings.next() {
-            actix::spawn(self.threads.send(RunNext(waking)));
+            let threads = self.threads.clone();
+            actix::spawn(async move {
+                until_idle().await;
+                threads.send(RunNext(waking)).await
+            });
         }
+    }
+}
+
+/// Waits until the event loop of this thread has nothing else to do, for at most
+/// [`WAKE_DELAY_MAX`].
+///
+/// A thread of the pool that is woken on a busy core runs at once. If it had one item, it would
+/// sleep again after it, and each item would cost five switches between threads.
+async fn until_idle() {
+    let began = Instant::now();
+    let mut turn = began;
+    loop {
+        yield_now().await;
+        let now = Instant::now();
+        if now - turn < IDLE_TURN_MAX || now - began > WAKE_DELAY_MAX {
+            return;
+        }
+        turn = now;
     }
 }
 

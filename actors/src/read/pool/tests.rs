@@ -1,6 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    cell::Cell,
+    rc::Rc,
     sync::mpsc,
     task::{Context, Waker},
 };
@@ -148,4 +150,41 @@ async fn withdrawn_queries_leave_no_messages() {
     while waiting() > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[actix::test]
+async fn a_thread_is_woken_when_the_event_loop_is_idle_but_soon() {
+    let work = || {
+        let began = Instant::now();
+        while began.elapsed() < 2 * IDLE_TURN_MAX {
+            std::hint::spin_loop();
+        }
+    };
+    // On a busy machine, this thread may be kept from running until the time is over.
+    let waits_until_idle = async || {
+        let turns = Rc::new(Cell::new(0));
+        let done = Rc::clone(&turns);
+        actix::spawn(async move {
+            for turn in 1..=4 {
+                work();
+                done.set(turn);
+                yield_now().await;
+            }
+        });
+        until_idle().await;
+        turns.get() == 4
+    };
+    let mut tries = 0;
+    while !waits_until_idle().await {
+        tries += 1;
+        assert!(tries < 1_000, "it did not wait");
+    }
+    let busy = actix::spawn(async move {
+        loop {
+            work();
+            yield_now().await;
+        }
+    });
+    until_idle().await;
+    busy.abort();
 }
