@@ -211,13 +211,14 @@ impl PoolClass {
 
     /// Has a thread take the next item, when this one has passed on what else it has, but soon.
     fn wake(&self) {
-        // The message stays if the sender goes away: others count on it, whose items may be taken
-        // with it.
         if let Some(waking) = self.wakings.next() {
             let threads = self.threads.clone();
+            // Also if this thread ends before: other threads count on it.
+            #[expect(clippy::disallowed_methods, reason = "at most one for each thread")]
+            let wake = scopeguard::guard(waking, move |waking| threads.do_send(RunNext(waking)));
             actix::spawn(async move {
                 until_idle().await;
-                threads.send(RunNext(waking)).await
+                drop(wake);
             });
         }
     }

@@ -188,3 +188,41 @@ async fn a_thread_is_woken_when_the_event_loop_is_idle_but_soon() {
     until_idle().await;
     busy.abort();
 }
+
+/// Another thread's item does not wait for one that ends.
+#[actix::test]
+async fn a_thread_is_woken_although_who_wakes_it_ends() {
+    let pool = Pool::start(1, &Panics::default());
+    let list = Arc::<Mutex<Vec<_>>>::default();
+    for _ in 0..20 {
+        let (reply, replied) = oneshot::channel();
+        let job = Box::new(QueuedQuery {
+            query: Uses {
+                waits: Duration::ZERO,
+                uses: Duration::ZERO,
+                tenant: "another",
+                list: Arc::clone(&list),
+                cancel: Cancellation::default(),
+            },
+            reply,
+            queued: Span::none(),
+            request: Span::none(),
+            class: "light",
+        });
+        let now = Instant::now();
+        let pushed = pool
+            .light
+            .queue
+            .push(Share::default(), 1, job, now, Entry::New);
+        pushed.unwrap();
+        let light = pool.light.clone();
+        let ends = actix::Arbiter::new();
+        ends.spawn_fn(move || {
+            actix::Arbiter::current().stop();
+            light.wake();
+        });
+        replied.await.unwrap().unwrap();
+        ends.join().unwrap();
+    }
+    assert_eq!(list.lock().len(), 20);
+}
