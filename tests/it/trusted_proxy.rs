@@ -177,6 +177,9 @@ async fn allowlists_of_networks_are_about_the_client() {
             let case = format!("{peer} {lines:?}, session: {is_session}");
             let status = response.status().as_u16();
             check(&case, &(status != 403), is_let_in);
+            // The request is used again, and would keep the buffer that it was read from.
+            let request = response.request();
+            check(&case, &(request.path(), request.headers().len()), &("/", 0));
             if status == 403 {
                 let body = parse(&test::read_body(response).await);
                 let message = "the IP address is not on the allowlist of this project ID";

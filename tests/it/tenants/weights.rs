@@ -34,37 +34,50 @@ const COUNTS_MAX: usize = 10;
 /// ratio would be 0.5.
 const TOLERANCE: f64 = 1.3;
 
-/// Connections of a tenant that stay, also where the machine is too slow for them.
-const CONNECTIONS_MIN: usize = 8;
+/// Connections of each tenant that stay, also where the machine is too slow for them.
+const CONNECTIONS_MIN: [usize; 2] = [4, 8];
 
-/// What has become of the requests of one tenant.
-struct Tenant {
-    connections: AtomicUsize,
-    answered: AtomicUsize,
+/// What has become of the requests of two tenants.
+struct Contest {
+    connections: [AtomicUsize; 2],
+    answered: [AtomicUsize; 2],
+    is_over: AtomicBool,
 }
 
-impl Tenant {
-    fn new(connections: usize) -> Self {
+impl Contest {
+    fn new() -> Self {
         Self {
-            connections: AtomicUsize::new(connections),
-            answered: AtomicUsize::default(),
+            connections: CONNECTIONS.map(AtomicUsize::new),
+            answered: Default::default(),
+            is_over: AtomicBool::default(),
         }
     }
 
-    /// Whether one of its connections may leave. If so, it has left.
-    fn leave(&self) -> bool {
-        let fewer = |open: usize| (open > CONNECTIONS_MIN).then(|| open - 1);
-        let left = self.connections.try_update(Relaxed, Relaxed, fewer);
+    fn answered(&self) -> [usize; 2] {
+        self.answered.each_ref().map(|count| count.load(Relaxed))
+    }
+
+    /// Whether a connection of this tenant leaves. If so, it has left.
+    ///
+    /// The first tenant always has half as many as the second one, or fewer.
+    fn leaves(&self, tenant: usize, is_refused: bool) -> bool {
+        let seconds = self.connections[1].load(Relaxed);
+        let fewer = |open: usize| {
+            let is_too_many = tenant == 0 && open * 2 > seconds;
+            let may_leave = open > CONNECTIONS_MIN[tenant] && (is_refused || is_too_many);
+            may_leave.then(|| open - 1)
+        };
+        let left = self.connections[tenant].try_update(Relaxed, Relaxed, fewer);
         left.is_ok()
     }
 }
 
 /// Ends the clients, also when the test fails.
-struct Over<'a>(&'a AtomicBool);
+struct Over<'a>(&'a Contest);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        self.0.is_over.store(true, Relaxed);
     }
 }
 
@@ -107,18 +120,15 @@ fn contend(
     let slots: Vec<String> = (0..192).map(|slot| format!("{slot:#x}")).collect();
     let wanted = json!([{"0xde00000000000000000000000000000000000001": slots}]);
     let query = request(1, "eth_getStorageValues", &wanted).to_string();
-    let tenants = CONNECTIONS.map(Tenant::new);
-    let counts = || {
-        tenants
-            .each_ref()
-            .map(|tenant| tenant.answered.load(Relaxed))
-    };
-    let is_over = AtomicBool::default();
+    let contest = Contest::new();
+    let counts = || contest.answered();
     thread::scope(|scope| {
-        let _over = Over(&is_over);
-        for ((name, tenant), connections) in names.iter().zip(&tenants).zip(CONNECTIONS) {
+        let _over = Over(&contest);
+        for (tenant, connections) in CONNECTIONS.into_iter().enumerate() {
+            let url = format!("/v3/{}", names[tenant]);
             for _ in 0..connections {
-                scope.spawn(|| ask_until_over(server, name, &query, tenant, &is_over));
+                let (contest, query, url) = (&contest, &query, url.clone());
+                scope.spawn(move || ask_until_over(server, &url, query, contest, tenant));
             }
         }
         wait_until("both are answered", || {
@@ -140,14 +150,17 @@ fn contend(
 /// Sends a request again and again. On a machine that is busy with other tests, some would wait for
 /// too long and are refused: such a client leaves. If it asked again at once, the workers would be
 /// busy with refusals, and the pool would starve.
-fn ask_until_over(server: &Server, key: &str, query: &str, tenant: &Tenant, is_over: &AtomicBool) {
-    let mut client = Connection::open(server.address, &format!("/v3/{key}"));
-    while !is_over.load(Relaxed) {
-        match client.post(query).status {
-            200 => _ = tenant.answered.fetch_add(1, Relaxed),
-            503 if tenant.leave() => return,
+fn ask_until_over(server: &Server, url: &str, query: &str, contest: &Contest, tenant: usize) {
+    let mut client = Connection::open(server.address, url);
+    while !contest.is_over.load(Relaxed) {
+        let status = client.post(query).status;
+        match status {
+            200 => _ = contest.answered[tenant].fetch_add(1, Relaxed),
             503 => {}
-            status => panic!("{key}: {status}"),
+            status => panic!("{url}: {status}"),
+        }
+        if contest.leaves(tenant, status == 503) {
+            return;
         }
     }
 }

@@ -171,7 +171,7 @@ async fn a_thread_is_woken_when_the_event_loop_is_idle_but_soon() {
                 yield_now().await;
             }
         });
-        until_idle().await;
+        until_idle(Instant::now()).await;
         turns.get() == 4
     };
     let mut tries = 0;
@@ -185,44 +185,66 @@ async fn a_thread_is_woken_when_the_event_loop_is_idle_but_soon() {
             yield_now().await;
         }
     });
-    until_idle().await;
+    until_idle(Instant::now()).await;
     busy.abort();
 }
 
-/// Another thread's item does not wait for one that ends.
+/// One that is busy with something else for long holds up its own items alone.
 #[actix::test]
-async fn a_thread_is_woken_although_who_wakes_it_ends() {
+async fn no_thread_waits_for_the_event_loop_of_another_one() {
     let pool = Pool::start(1, &Panics::default());
-    let list = Arc::<Mutex<Vec<_>>>::default();
-    for _ in 0..20 {
-        let (reply, replied) = oneshot::channel();
-        let job = Box::new(QueuedQuery {
-            query: Uses {
-                waits: Duration::ZERO,
-                uses: Duration::ZERO,
-                tenant: "another",
-                list: Arc::clone(&list),
-                cancel: Cancellation::default(),
-            },
-            reply,
-            queued: Span::none(),
-            request: Span::none(),
-            class: "light",
+    let query = || Uses {
+        waits: Duration::ZERO,
+        uses: Duration::ZERO,
+        tenant: "any",
+        list: Arc::default(),
+        cancel: Cancellation::default(),
+    };
+    let (busy, (planned, is_planned)) = (actix::Arbiter::new(), oneshot::channel());
+    let (go_on, goes_on) = mpsc::sync_channel::<()>(1);
+    let (of_busy, first) = (pool.clone(), query());
+    busy.spawn(async move {
+        let run = of_busy.run(first, Share::default(), Duration::ZERO, Entry::New);
+        let mut run = Box::pin(run);
+        let waits = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(waits.is_pending());
+        planned.send(()).unwrap();
+        // This fails when the sender is dropped.
+        let _ = goes_on.recv();
+        run.await.unwrap();
+    });
+    is_planned.await.unwrap();
+    let second = pool.run(query(), Share::default(), Duration::ZERO, Entry::New);
+    second.await.unwrap();
+    drop(go_on);
+    busy.stop();
+    busy.join().unwrap();
+}
+
+/// However long a turn of the event loop is, the pool gets what it has pushed while it pushes more.
+#[actix::test]
+async fn items_are_passed_on_while_more_are_pushed() {
+    let pool = Pool::start(1, &Panics::default());
+    let mut running = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let patience = Instant::now() + Duration::from_secs(60);
+    // All of it is one turn.
+    while pool.light.wakings.waiting.load(Ordering::Acquire) == 0 {
+        assert!(Instant::now() < patience, "nothing is passed on");
+        let query = Uses {
+            waits: Duration::ZERO,
+            uses: Duration::ZERO,
+            tenant: "any",
+            list: Arc::default(),
+            cancel: Cancellation::default(),
+        };
+        let pool = pool.clone();
+        let mut run = Box::pin(async move {
+            let share = Share::default();
+            pool.run(query, share, Duration::ZERO, Entry::Again).await
         });
-        let now = Instant::now();
-        let pushed = pool
-            .light
-            .queue
-            .push(Share::default(), 1, job, now, Entry::New);
-        pushed.unwrap();
-        let light = pool.light.clone();
-        let ends = actix::Arbiter::new();
-        ends.spawn_fn(move || {
-            actix::Arbiter::current().stop();
-            light.wake();
-        });
-        replied.await.unwrap().unwrap();
-        ends.join().unwrap();
+        if run.as_mut().poll(&mut cx).is_pending() {
+            running.push(run);
+        }
     }
-    assert_eq!(list.lock().len(), 20);
 }
