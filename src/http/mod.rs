@@ -14,7 +14,7 @@
 //! | `request_actor` | one request's work as an actor |
 //! | `large_bodies` | answers large bodies on a thread of their own |
 //! | `open_session`, `handshake` | open a WebSocket session |
-//! | `pooled_request` | keeps requests that are used again from keeping their buffers |
+//! | `pooled_request` | frees the buffer of a request that has ended |
 //! | `probes` | health and readiness, without details |
 //! | `block_header`, `min_block_header` | from which head an answer was made; which block its client has seen |
 //! | `body` | reads a request's body within its bounds |

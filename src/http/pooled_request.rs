@@ -1,4 +1,4 @@
-//! Keeps requests that are used again from keeping the buffers that they were read from.
+//! Frees the buffer that a request was read from when the request has ended.
 
 use actix_web::{
     HttpRequest,
@@ -10,16 +10,16 @@ use scopeguard::ScopeGuard;
 /// A request whose [head is forgotten](forget_head) when it is dropped.
 pub(super) type ForgetfulRequest = ScopeGuard<HttpRequest, fn(HttpRequest)>;
 
-/// This request, of which there may be no clone.
+/// The request must not be cloned: where a clone is alive, this panics when it is dropped.
 pub(super) fn forgetful(request: HttpRequest) -> ForgetfulRequest {
     scopeguard::guard(request, |request| drop(forget_head(request)))
 }
 
 /// The request without its URI and headers.
 ///
-/// To use their memory again, actix-web keeps 256 requests of a worker that have ended. Each would
-/// keep what its URI and headers are parts of: the buffer of up to 320 KiB that the head and its
-/// body were read into.
+/// To use their memory again, actix-web keeps 128 requests and 128 heads of a worker that have
+/// ended. Each would keep what its URI and headers are parts of: the buffer of up to 320 KiB that
+/// the head and its body were read into.
 pub(super) fn forget_head(request: HttpRequest) -> HttpRequest {
     let mut request = ServiceRequest::from_parts(request, Payload::None);
     let nowhere = Uri::default();

@@ -225,13 +225,10 @@ impl PoolClass {
     }
 
     /// Wakes as many threads as there are items.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "at most one message waits for each thread"
-    )]
     fn wake(&self, items: usize) {
         for waking in (0..items).map_while(|_| self.wakings.next()) {
-            self.threads.do_send(RunNext(waking));
+            // A mailbox that is full has messages enough: whoever receives one takes all items.
+            let _ = self.threads.try_send(RunNext(waking));
         }
     }
 }
@@ -315,7 +312,7 @@ impl Drop for Plan {
     }
 }
 
-/// Counts the messages that wait for a thread; clones share the count.
+/// Counts the messages that wait for a thread of the pool; clones share the count.
 ///
 /// One for each thread suffices, however many items come and are withdrawn meanwhile: a thread that
 /// has received one takes items until there are none.
