@@ -1,7 +1,8 @@
 //! The pool: threads for queries that are too large for a worker's own thread.
 
+mod wake_plan;
+
 use std::{
-    cell::RefCell,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -11,9 +12,10 @@ use std::{
 
 use actix::{Actor, Addr, Handler, Message, SyncArbiter, SyncContext};
 use nearhead_chain::log_search::Cancellation;
-use tokio::{sync::oneshot, task::yield_now};
+use tokio::sync::oneshot;
 use tracing::Span;
 
+use self::wake_plan::{Planned, plan};
 use crate::{
     admission::{
         CpuTime, Entry, Expiry, LIGHT_WORK_MAX, Panics, QUEUE_WAIT_MAX, QueueUse,
@@ -23,13 +25,6 @@ use crate::{
     share::Share,
     step, thread_priority, trace,
 };
-
-/// Longest turn of an event loop that has nothing to do but ask the kernel for events. With one
-/// request a turn takes longer. Where even an idle one does, each wake takes [`WAKE_DELAY_MAX`].
-const IDLE_TURN_MAX: Duration = Duration::from_micros(8);
-
-/// How long a thread collects items before it wakes the pool: as long as some ten short calls take.
-const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
 /// The threads for large queries; clones share them.
 ///
@@ -210,105 +205,26 @@ impl PoolClass {
     }
 
     /// Has a thread take the item that was pushed, when the event loop of this thread is idle, or
-    /// after about [`WAKE_DELAY_MAX`] if it has further ones.
+    /// after about 0.2 ms if it has further ones.
     ///
     /// A thread of the pool that is woken on a busy core runs at once. With one item it would sleep
     /// again after it, and each item would cost five switches between threads.
     fn wake_soon(&self) {
-        let Some(plan) = Plan::make(self) else {
-            return;
-        };
-        actix::spawn(async move {
-            until_idle(plan.since).await;
-            drop(plan);
-        });
+        match plan(Arc::as_ptr(&self.queue).addr()) {
+            Planned::New(plan) => {
+                let class = self.clone();
+                actix::spawn(async move { class.wake(plan.due().await) });
+            }
+            Planned::Held(items) => self.wake(items),
+        }
     }
 
     /// Wakes as many threads as there are items.
     fn wake(&self, items: usize) {
         for waking in (0..items).map_while(|_| self.wakings.next()) {
-            // A mailbox that is full has messages enough: whoever receives one takes all items.
+            // Their mailbox has no bound of its own: it takes what is counted here.
             let _ = self.threads.try_send(RunNext(waking));
         }
-    }
-}
-
-/// Waits until the event loop of this thread has nothing else to do. Looks once a turn whether
-/// [`WAKE_DELAY_MAX`] is over.
-async fn until_idle(since: Instant) {
-    let mut turn = Instant::now();
-    loop {
-        yield_now().await;
-        let now = Instant::now();
-        if now - turn < IDLE_TURN_MAX || now - since > WAKE_DELAY_MAX {
-            return;
-        }
-        turn = now;
-    }
-}
-
-thread_local! {
-    /// What this thread has pushed and not yet woken a thread for, by queue.
-    static PLANNED: RefCell<Vec<Planned>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Items for which a thread will wake others.
-struct Planned {
-    queue: *const Queue,
-    items: usize,
-    since: Instant,
-}
-
-/// The plan of this thread to wake those of one class. It does so when this is dropped.
-///
-/// Each thread has its own: none waits for the event loop of another one.
-struct Plan {
-    class: PoolClass,
-    since: Instant,
-}
-
-impl Plan {
-    /// Plans to wake a thread for one more item; `None` if this thread has a plan already. If that
-    /// is from before [`WAKE_DELAY_MAX`], others are woken now.
-    fn make(class: &PoolClass) -> Option<Self> {
-        let (queue, now) = (Arc::as_ptr(&class.queue), Instant::now());
-        let due = PLANNED.with_borrow_mut(|all| {
-            let Some(planned) = all.iter_mut().find(|it| it.queue == queue) else {
-                all.push(Planned {
-                    queue,
-                    items: 1,
-                    since: now,
-                });
-                return None;
-            };
-            planned.items += 1;
-            if now - planned.since <= WAKE_DELAY_MAX {
-                return Some(0);
-            }
-            planned.since = now;
-            Some(std::mem::take(&mut planned.items))
-        });
-        let Some(due) = due else {
-            return Some(Self {
-                class: class.clone(),
-                since: now,
-            });
-        };
-        class.wake(due);
-        None
-    }
-}
-
-impl Drop for Plan {
-    fn drop(&mut self) {
-        let queue = Arc::as_ptr(&self.class.queue);
-        // It is gone when the thread ends; then its items are withdrawn.
-        let items = PLANNED.try_with(|all| {
-            let mut all = all.borrow_mut();
-            let at = all.iter().position(|it| it.queue == queue);
-            at.map_or(0, |at| all.swap_remove(at).items)
-        });
-        self.class.wake(items.unwrap_or(0));
     }
 }
 

@@ -1,8 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    cell::Cell,
-    rc::Rc,
     sync::mpsc,
     task::{Context, Waker},
 };
@@ -152,43 +150,6 @@ async fn withdrawn_queries_leave_no_messages() {
     }
 }
 
-#[actix::test]
-async fn a_thread_is_woken_when_the_event_loop_is_idle_but_soon() {
-    let work = || {
-        let began = Instant::now();
-        while began.elapsed() < 2 * IDLE_TURN_MAX {
-            std::hint::spin_loop();
-        }
-    };
-    // On a busy machine, this thread may be kept from running until the time is over.
-    let waits_until_idle = async || {
-        let turns = Rc::new(Cell::new(0));
-        let done = Rc::clone(&turns);
-        actix::spawn(async move {
-            for turn in 1..=4 {
-                work();
-                done.set(turn);
-                yield_now().await;
-            }
-        });
-        until_idle(Instant::now()).await;
-        turns.get() == 4
-    };
-    let mut tries = 0;
-    while !waits_until_idle().await {
-        tries += 1;
-        assert!(tries < 1_000, "it did not wait");
-    }
-    let busy = actix::spawn(async move {
-        loop {
-            work();
-            yield_now().await;
-        }
-    });
-    until_idle(Instant::now()).await;
-    busy.abort();
-}
-
 /// One that is busy with something else for long holds up its own items alone.
 #[actix::test]
 async fn no_thread_waits_for_the_event_loop_of_another_one() {
@@ -246,5 +207,31 @@ async fn items_are_passed_on_while_more_are_pushed() {
         if run.as_mut().poll(&mut cx).is_pending() {
             running.push(run);
         }
+    }
+}
+
+#[actix::test]
+async fn as_many_threads_are_woken_as_there_are_items() {
+    const THREADS: usize = 40;
+    let pool = Pool::start(THREADS, &Panics::default());
+    let mut releases = Vec::new();
+    let queries = (0..THREADS).map(|_| {
+        let (release, released) = mpsc::sync_channel(1);
+        releases.push(release);
+        let query = Runs(Mutex::new(released), Cancellation::default());
+        Box::pin(pool.run(query, Share::default(), Duration::ZERO, Entry::New))
+    });
+    let mut running: Vec<_> = queries.collect();
+    // All of it is one turn of the event loop.
+    let mut cx = Context::from_waker(Waker::noop());
+    for query in &mut running {
+        assert!(query.as_mut().poll(&mut cx).is_pending());
+    }
+    while pool.light.queue.usage().taken < THREADS as u64 {
+        tokio::task::yield_now().await;
+    }
+    drop(releases);
+    for query in running {
+        query.await.unwrap();
     }
 }
