@@ -21,12 +21,12 @@ const CONNECTIONS: [usize; 2] = [40, 80];
 const ANSWERS_BEFORE: usize = 20;
 
 /// Answers to both tenants that are counted.
-const ANSWERS: usize = 320;
+const ANSWERS: usize = 960;
 
 /// How often they are counted until the ratio is right. A busy machine may keep all clients of a
 /// tenant from running until its queue is empty: then the tenant rightly gets less. Without fair
 /// sharing, no count is right.
-const COUNTS_MAX: usize = 10;
+const COUNTS_MAX: usize = 3;
 
 /// How far the ratio of the answers may be from that of the weights. What the pool has done is
 /// exact to an item of each tenant. But an answer is counted when its client runs: on a busy
@@ -121,7 +121,6 @@ fn contend(
     let wanted = json!([{"0xde00000000000000000000000000000000000001": slots}]);
     let query = request(1, "eth_getStorageValues", &wanted).to_string();
     let contest = Contest::new();
-    let counts = || contest.answered();
     thread::scope(|scope| {
         let _over = Over(&contest);
         for (tenant, connections) in CONNECTIONS.into_iter().enumerate() {
@@ -132,12 +131,15 @@ fn contend(
             }
         }
         wait_until("both are answered", || {
-            counts().iter().all(|count| *count >= ANSWERS_BEFORE)
+            contest
+                .answered()
+                .iter()
+                .all(|count| *count >= ANSWERS_BEFORE)
         });
         let mut counted = Vec::new();
         while counted.len() < COUNTS_MAX && !counted.last().is_some_and(|last| is_right(*last)) {
-            let before = counts();
-            let answered = || [0, 1].map(|at: usize| counts()[at] - before[at]);
+            let before = contest.answered();
+            let answered = || [0, 1].map(|at: usize| contest.answered()[at] - before[at]);
             wait_until("enough is answered", || {
                 answered().iter().sum::<usize>() >= ANSWERS
             });
