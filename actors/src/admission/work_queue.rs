@@ -324,7 +324,7 @@ impl<T: Refuse> WorkQueue<T> {
 
 impl<T> WorkQueue<T> {
     /// Whether no item waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().queue.len() == 0
     }
 

@@ -219,9 +219,16 @@ impl PoolClass {
         }
     }
 
-    /// Wakes as many threads as there are items.
+    /// Wakes as many threads as there are items, but no more once the queue is empty: on a busy
+    /// core, the first one that is woken runs at once, and takes all items.
     fn wake(&self, items: usize) {
-        for waking in (0..items).map_while(|_| self.wakings.next()) {
+        for _ in 0..items.min(self.wakings.most) {
+            if self.queue.is_empty() {
+                return;
+            }
+            let Some(waking) = self.wakings.next() else {
+                return;
+            };
             // Their mailbox has no bound of its own: it takes what is counted here.
             let _ = self.threads.try_send(RunNext(waking));
         }

@@ -235,3 +235,11 @@ async fn as_many_threads_are_woken_as_there_are_items() {
         query.await.unwrap();
     }
 }
+
+/// Otherwise each would cost switches between threads for nothing.
+#[actix::test]
+async fn no_thread_is_woken_for_items_that_others_have_taken() {
+    let pool = Pool::start(2, &Panics::default());
+    pool.light.wake(30);
+    assert_eq!(pool.light.wakings.waiting.load(Ordering::Acquire), 0);
+}
