@@ -1,13 +1,8 @@
 //! The chain of execution-apis, imported for tests, and actors that read it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    path::PathBuf,
-    sync::{Arc, mpsc},
-};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use actix::{Handler, Message, SyncContext};
 use nearhead_chain::{
     block::Block,
     chain_file::{ChainReader, read_genesis},
@@ -16,7 +11,7 @@ use nearhead_chain::{
     window::{Snapshot, Window},
 };
 
-use crate::read::{ReadResources, Worker, pool::PoolActor};
+use crate::read::{ReadResources, Worker, pool::Occupied};
 
 /// A file of execution-apis, which `tests/setup vectors` installs.
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -60,7 +55,7 @@ impl Chain {
         for block in blocks {
             window.apply(block).unwrap();
         }
-        let resources = ReadResources::start(1, 1 << 20, None);
+        let resources = ReadResources::start(1, 1 << 20, None).unwrap();
         Self {
             worker: Worker::start(&resources),
             resources,
@@ -68,47 +63,9 @@ impl Chain {
         }
     }
 
-    /// Keeps both threads of the pool busy until they are released.
+    /// Keeps all threads of the pool busy until they are released.
     pub(crate) fn occupy(&self) -> Occupied {
-        let (releases, handled) = self
-            .resources
-            .pool
-            .classes()
-            .map(|class| {
-                let (release, released) = mpsc::sync_channel(0);
-                (release, class.threads.send(Occupy(released)))
-            })
-            .into_iter()
-            .unzip();
-        Occupied { releases, handled }
-    }
-}
-
-/// Threads of the pool that are kept busy.
-pub(crate) struct Occupied {
-    releases: Vec<mpsc::SyncSender<()>>,
-    handled: Vec<actix::dev::Request<PoolActor, Occupy>>,
-}
-
-impl Occupied {
-    pub(crate) async fn release(self) {
-        drop(self.releases);
-        for handled in self.handled {
-            handled.await.unwrap();
-        }
-    }
-}
-
-/// Keeps a thread of the pool busy until the sender is dropped.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Occupy(mpsc::Receiver<()>);
-
-impl Handler<Occupy> for PoolActor {
-    type Result = ();
-
-    fn handle(&mut self, occupy: Occupy, _: &mut SyncContext<Self>) {
-        // This fails when the sender is dropped.
-        let _ = occupy.0.recv();
+        let classes = self.resources.pool.classes();
+        Occupied::new(classes.map(|class| &class.threads))
     }
 }

@@ -1,6 +1,7 @@
 //! The service's own thread: it starts all parts, waits, and stops them.
 
 use std::{
+    io,
     path::PathBuf,
     rc::Rc,
     sync::{Arc, mpsc},
@@ -336,7 +337,8 @@ impl Serving {
         let memory = MemorySource::find();
         let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));
         let parts = (tracker, filters);
-        let state = server_state(config, served, parts, upstreams, &tenants, reply_bytes);
+        let state = server_state(config, served, parts, upstreams, &tenants, reply_bytes)
+            .map_err(StartError::Thread)?;
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
         let folder = tenants.data.as_deref();
@@ -368,7 +370,7 @@ fn server_state(
     upstreams: Option<Upstreams>,
     tenants: &TenantParts,
     reply_bytes: usize,
-) -> ServerState {
+) -> io::Result<ServerState> {
     let Served {
         head,
         forwarding,
@@ -392,7 +394,8 @@ fn server_state(
     // A quarter of the connections is left for requests and probes, and half of them for other
     // tenants.
     let most = config.max_sessions.or(connections - connections / 4);
-    ServerState {
+    let reads = ReadResources::start(config.pool_threads, reply_bytes, state)?;
+    Ok(ServerState {
         readiness: Readiness {
             head,
             freshness,
@@ -408,8 +411,7 @@ fn server_state(
         guesses: GuessThrottle::default(),
         tenants: Some(tenants.actor.clone()),
         tenant_store: tenants.store.clone(),
-        reads: ReadResources::start(config.pool_threads, reply_bytes, state)
-            .with_forwarder(forwarder),
+        reads: reads.with_forwarder(forwarder),
         filters,
         openrpc: rpc::document(&forwarding),
         forwarding,
@@ -429,7 +431,7 @@ fn server_state(
             trusted_proxies: TrustedProxies::new(&config.trusted_proxies),
             visitor_header: VisitorHeader::generate(),
         },
-    }
+    })
 }
 
 /// The filters of all keys, in the store of the fleet if there is one.

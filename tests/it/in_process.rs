@@ -92,7 +92,7 @@ impl InProcess {
         let metrics = Metrics::new(method_names()).unwrap();
         let dispatcher = Dispatcher {
             readiness: readiness(head, HeadAgeMax::Off),
-            worker: Worker::start(&ReadResources::start(1, 1 << 30, None)),
+            worker: Worker::start(&ReadResources::start(1, 1 << 30, None).unwrap()),
             filters: Filters::new(metrics.clone()),
             metrics,
             usage: Default::default(),

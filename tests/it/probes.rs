@@ -39,7 +39,7 @@ async fn ready(
         guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
-        reads: ReadResources::start(1, 1 << 30, None),
+        reads: ReadResources::start(1, 1 << 30, None).unwrap(),
         filters: Filters::new(Metrics::new([]).unwrap()),
         forwarding: Default::default(),
         openrpc: nearhead::rpc::document(&Default::default()),

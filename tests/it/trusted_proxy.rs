@@ -145,7 +145,7 @@ async fn allowlists_of_networks_are_about_the_client() {
         guesses: GuessThrottle::default(),
         tenants: None,
         tenant_store: StoreState::default(),
-        reads: ReadResources::start(1, 1 << 30, None),
+        reads: ReadResources::start(1, 1 << 30, None).unwrap(),
         filters: system.dispatcher.filters.clone(),
         forwarding: Default::default(),
         openrpc: nearhead::rpc::document(&Default::default()),

@@ -3,6 +3,7 @@
 //! A panic is caught where it would do most harm if it spread:
 //! - [`Panics::guard`]: in an actor's handler, where it would end the actor with its supervisor,
 //!   and lose the messages that wait;
+//! - [`Panics::catch`]: in queries on the threads of the pool;
 //! - [`Panics::catch_async`]: in work that an actor goes on with after its handler has returned; in
 //!   the fetch of state that is not held, where it would be answered as
 //!   [`QueryError::Unavailable`] and not counted; and in the dispatcher of `nearhead`, around each
@@ -53,15 +54,21 @@ impl Panics {
         ctx: &mut impl ActorContext,
         work: impl FnOnce() -> Reply<T>,
     ) -> Reply<T> {
-        let reply = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-            self.panicked();
-            Err(QueryError::Panicked)
-        });
+        let reply = self.catch(work);
         // The actor's own state may be half changed: a restart makes it new.
         if matches!(reply, Err(QueryError::Panicked)) {
             ctx.stop();
         }
         reply
+    }
+
+    /// Runs work that does not touch an actor's state. A panic is answered with
+    /// [`QueryError::Panicked`], and is counted.
+    pub(crate) fn catch<T>(&self, work: impl FnOnce() -> Reply<T>) -> Reply<T> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            self.panicked();
+            Err(QueryError::Panicked)
+        })
     }
 
     /// Runs work that does not touch an actor's state, and counts its panic. The work is pinned by

@@ -94,7 +94,7 @@ mod tests {
     /// A receipt with so many logs is read on the worker's thread, or by the pool if it is large.
     #[actix::test]
     async fn large_items_are_read_by_the_pool() {
-        let resources = ReadResources::start(1, 1 << 20, None);
+        let resources = ReadResources::start(1, 1 << 20, None).unwrap();
         let worker = Worker::start(&resources);
         let taken = || {
             resources

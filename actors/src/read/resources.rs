@@ -1,6 +1,6 @@
 //! The resources that the read actors of all workers share.
 
-use std::{sync::Arc, time::Instant};
+use std::{io, sync::Arc, time::Instant};
 
 use super::pool::Pool;
 use crate::{
@@ -29,18 +29,24 @@ pub struct ReadResources {
 impl ReadResources {
     /// Starts a pool of `pool_threads` threads, at least one, with a budget of `reply_bytes` for
     /// replies. It must be called inside an actix system.
-    #[must_use]
-    pub fn start(pool_threads: usize, reply_bytes: usize, state: Option<StateSource>) -> Self {
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub fn start(
+        pool_threads: usize,
+        reply_bytes: usize,
+        state: Option<StateSource>,
+    ) -> io::Result<Self> {
         let panics = state.as_ref().map(StateSource::panics);
         let admission = Admission::with_panics(panics.cloned().unwrap_or_default());
-        Self {
-            pool: Pool::start(pool_threads, admission.panics()),
+        Ok(Self {
+            pool: Pool::start(pool_threads, admission.panics())?,
             calls_waiting: Arc::default(),
             admission,
             replies: ReplyBudget::new(reply_bytes),
             state,
             forwarder: None,
-        }
+        })
     }
 
     /// The same resources, with what passes calls to nodes.

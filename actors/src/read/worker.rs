@@ -109,7 +109,6 @@ mod tests {
         messages::QueryError,
         read::{
             ask::ask,
-            pool::PoolActor,
             traced::{Traced, handle_traced},
         },
     };
@@ -150,7 +149,6 @@ mod tests {
     can_panic!(ProofActor, |actor| actor.panics());
     can_panic!(CallActor, |actor| actor.panics());
     can_panic!(RawActor, |actor| actor.panics());
-    can_panic!(PoolActor, |actor| &actor.panics);
 
     async fn check<A>(actor: &Addr<A>)
     where
@@ -175,16 +173,13 @@ mod tests {
 
     #[actix::test]
     async fn a_panic_answers_its_own_message_and_no_other() {
-        let resources = ReadResources::start(1, 1 << 20, None);
+        let resources = ReadResources::start(1, 1 << 20, None).unwrap();
         let worker = Worker::start(&resources);
         check(&worker.blocks).await;
         check(&worker.logs).await;
         check(&worker.proofs).await;
         check(&worker.calls).await;
         check(&worker.raw).await;
-        for class in resources.pool.classes() {
-            check(&class.threads).await;
-        }
-        assert_eq!(resources.admission.panics().total(), 18);
+        assert_eq!(resources.admission.panics().total(), 10);
     }
 }

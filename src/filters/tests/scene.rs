@@ -50,7 +50,7 @@ pub(super) fn now() -> Now {
 
 /// Read actors whose replies may hold this many bytes.
 pub(super) fn worker(reply_bytes: usize) -> Worker {
-    Worker::start(&ReadResources::start(1, reply_bytes, None))
+    Worker::start(&ReadResources::start(1, reply_bytes, None).unwrap())
 }
 
 impl Scene {

@@ -32,7 +32,7 @@ fn dispatcher() -> Dispatcher {
             has_header_rules: false,
             shutdown: Default::default(),
         },
-        worker: Worker::start(&ReadResources::start(1, 1 << 20, None)),
+        worker: Worker::start(&ReadResources::start(1, 1 << 20, None).unwrap()),
         metrics: Metrics::new(crate::rpc::method_names()).unwrap(),
         usage: UsageMeter::default(),
         logs_deadline: Duration::from_secs(1),

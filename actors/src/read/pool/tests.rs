@@ -5,9 +5,13 @@ use std::{
     task::{Context, Waker},
 };
 
+use nearhead_chain::log_search::Cancellation;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::admission::CpuTime;
+
+const WORK: Duration = Duration::from_millis(10);
 
 /// Runs until the sender is dropped.
 struct Runs(Mutex<mpsc::Receiver<()>>, Cancellation);
@@ -54,12 +58,21 @@ impl PoolQuery for Uses {
     }
 }
 
+fn uses_nothing() -> Uses {
+    Uses {
+        waits: Duration::ZERO,
+        uses: Duration::ZERO,
+        tenant: "any",
+        list: Arc::default(),
+        cancel: Cancellation::default(),
+    }
+}
+
 /// Of two tenants whose queries take as long, one is charged for less CPU time. It has as many
 /// turns as that allows, as if its thread had been preempted meanwhile.
 #[actix::test]
 async fn tenants_are_charged_for_cpu_time() {
-    const WORK: Duration = Duration::from_millis(10);
-    let pool = Pool::start(1, &Panics::default());
+    let pool = Pool::start(1, &Panics::default()).unwrap();
     let (release, released) = mpsc::sync_channel::<()>(0);
     let blocks = Runs(Mutex::new(released), Cancellation::default());
     let blocking = actix::spawn({
@@ -103,12 +116,11 @@ async fn tenants_are_charged_for_cpu_time() {
     assert!(busy.count() <= 2, "{list:?}");
 }
 
-/// However many queries come and leave, few messages wait for the threads; and none is missing.
+/// However many queries come and leave, no query waits for a thread that has not been woken.
 #[actix::test]
-async fn withdrawn_queries_leave_no_messages() {
+async fn no_query_is_left_behind() {
     const THREADS: usize = 2;
-    const WORK: Duration = Duration::from_millis(10);
-    let pool = Pool::start(THREADS, &Panics::default());
+    let pool = Pool::start(THREADS, &Panics::default()).unwrap();
     let share = Share::default();
     let mut releases = Vec::new();
     let query = |releases: &mut Vec<_>| {
@@ -126,13 +138,13 @@ async fn withdrawn_queries_leave_no_messages() {
     while pool.heavy.queue.usage().taken < THREADS as u64 {
         tokio::task::yield_now().await;
     }
-    let waiting = || pool.heavy.wakings.waiting.load(Ordering::Acquire);
+    let asleep = || pool.heavy.threads.asleep();
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..1_000 {
         let query = query(&mut releases);
         let mut leaves = Box::pin(pool.run(query, share, WORK, Entry::New));
         assert!(leaves.as_mut().poll(&mut cx).is_pending());
-        assert!(waiting() <= THREADS);
+        assert_eq!(asleep(), 0);
     }
     assert_eq!(pool.heavy.queue.usage().waiting, 0);
     for _ in 0..10 * THREADS {
@@ -145,7 +157,7 @@ async fn withdrawn_queries_leave_no_messages() {
     for query in running {
         query.await.unwrap().unwrap();
     }
-    while waiting() > 0 {
+    while asleep() < THREADS {
         tokio::task::yield_now().await;
     }
 }
@@ -153,17 +165,10 @@ async fn withdrawn_queries_leave_no_messages() {
 /// One that is busy with something else for long holds up its own items alone.
 #[actix::test]
 async fn no_thread_waits_for_the_event_loop_of_another_one() {
-    let pool = Pool::start(1, &Panics::default());
-    let query = || Uses {
-        waits: Duration::ZERO,
-        uses: Duration::ZERO,
-        tenant: "any",
-        list: Arc::default(),
-        cancel: Cancellation::default(),
-    };
+    let pool = Pool::start(1, &Panics::default()).unwrap();
     let (busy, (planned, is_planned)) = (actix::Arbiter::new(), oneshot::channel());
     let (go_on, goes_on) = mpsc::sync_channel::<()>(1);
-    let (of_busy, first) = (pool.clone(), query());
+    let (of_busy, first) = (pool.clone(), uses_nothing());
     busy.spawn(async move {
         let run = of_busy.run(first, Share::default(), Duration::ZERO, Entry::New);
         let mut run = Box::pin(run);
@@ -175,7 +180,7 @@ async fn no_thread_waits_for_the_event_loop_of_another_one() {
         run.await.unwrap();
     });
     is_planned.await.unwrap();
-    let second = pool.run(query(), Share::default(), Duration::ZERO, Entry::New);
+    let second = pool.run(uses_nothing(), Share::default(), Duration::ZERO, Entry::New);
     second.await.unwrap();
     drop(go_on);
     busy.stop();
@@ -185,24 +190,18 @@ async fn no_thread_waits_for_the_event_loop_of_another_one() {
 /// However long a turn of the event loop is, the pool gets what it has pushed while it pushes more.
 #[actix::test]
 async fn items_are_passed_on_while_more_are_pushed() {
-    let pool = Pool::start(1, &Panics::default());
+    let pool = Pool::start(1, &Panics::default()).unwrap();
     let mut running = Vec::new();
     let mut cx = Context::from_waker(Waker::noop());
     let patience = Instant::now() + Duration::from_secs(60);
     // All of it is one turn.
-    while pool.light.wakings.waiting.load(Ordering::Acquire) == 0 {
+    while pool.light.queue.usage().taken == 0 {
         assert!(Instant::now() < patience, "nothing is passed on");
-        let query = Uses {
-            waits: Duration::ZERO,
-            uses: Duration::ZERO,
-            tenant: "any",
-            list: Arc::default(),
-            cancel: Cancellation::default(),
-        };
         let pool = pool.clone();
         let mut run = Box::pin(async move {
             let share = Share::default();
-            pool.run(query, share, Duration::ZERO, Entry::Again).await
+            pool.run(uses_nothing(), share, Duration::ZERO, Entry::Again)
+                .await
         });
         if run.as_mut().poll(&mut cx).is_pending() {
             running.push(run);
@@ -213,7 +212,7 @@ async fn items_are_passed_on_while_more_are_pushed() {
 #[actix::test]
 async fn as_many_threads_are_woken_as_there_are_items() {
     const THREADS: usize = 40;
-    let pool = Pool::start(THREADS, &Panics::default());
+    let pool = Pool::start(THREADS, &Panics::default()).unwrap();
     let mut releases = Vec::new();
     let queries = (0..THREADS).map(|_| {
         let (release, released) = mpsc::sync_channel(1);
@@ -239,7 +238,52 @@ async fn as_many_threads_are_woken_as_there_are_items() {
 /// Otherwise each would cost switches between threads for nothing.
 #[actix::test]
 async fn no_thread_is_woken_for_items_that_others_have_taken() {
-    let pool = Pool::start(2, &Panics::default());
-    pool.light.wake(30);
-    assert_eq!(pool.light.wakings.waiting.load(Ordering::Acquire), 0);
+    let pool = Pool::start(2, &Panics::default()).unwrap();
+    let PoolClass { threads, queue, .. } = &pool.light;
+    // They cannot look at the queue and sleep again.
+    let occupied = Occupied::new([threads]);
+    threads.wake(30, queue);
+    assert_eq!(threads.asleep(), 2);
+    occupied.release().await;
+}
+
+/// Panics.
+struct Breaks(Cancellation);
+
+impl PoolQuery for Breaks {
+    type Output = ();
+
+    fn cancellation(&self) -> &Cancellation {
+        &self.0
+    }
+
+    fn run(&self) -> Reply<()> {
+        panic!("on purpose")
+    }
+}
+
+#[actix::test]
+async fn a_panic_answers_its_own_query_and_no_other() {
+    let panics = Panics::default();
+    let pool = Pool::start(1, &panics).unwrap();
+    for class in pool.classes() {
+        let occupied = Occupied::new([&class.threads]);
+        let breaks = || {
+            class.run(
+                Breaks(Cancellation::default()),
+                Share::default(),
+                WORK,
+                Entry::New,
+            )
+        };
+        let reads = || class.run(uses_nothing(), Share::default(), WORK, Entry::New);
+        let answered = async { tokio::join!(reads(), breaks(), reads(), breaks(), reads()) };
+        let (answered, ()) = tokio::join!(answered, occupied.release());
+        let (before, first, between, second, after) = answered;
+        assert!(before.is_ok() && between.is_ok() && after.is_ok());
+        for broken in [first, second] {
+            assert!(matches!(broken, Err(QueryError::Panicked)), "{broken:?}");
+        }
+    }
+    assert_eq!(panics.total(), 8);
 }

@@ -70,7 +70,9 @@ impl Scene {
         }
         let standing = Arc::new(Standing::new(clients.len(), 1));
         let forwarder = Forwarder::new(clients, Handle::current(), standing, timeout * 2);
-        let resources = ReadResources::start(1, 1 << 20, None).with_forwarder(Some(forwarder));
+        let resources = ReadResources::start(1, 1 << 20, None)
+            .unwrap()
+            .with_forwarder(Some(forwarder));
         let actor = Worker::start(&resources).forwarded.unwrap();
         Self {
             scripts,

@@ -181,7 +181,7 @@ impl Scene {
             report_sender,
             &Restored::default(),
         );
-        let resources = ReadResources::start(1, 1 << 20, Some(source.clone()));
+        let resources = ReadResources::start(1, 1 << 20, Some(source.clone())).unwrap();
         Self {
             worker: Worker::start(&resources),
             resources,
