@@ -3,7 +3,8 @@
 //! A panic is caught where it would do most harm if it spread:
 //! - [`Panics::guard`]: in an actor's handler, where it would end the actor with its supervisor,
 //!   and lose the messages that wait;
-//! - [`Panics::catch`]: in queries on the threads of the pool;
+//! - [`Panics::catch`]: in queries on the threads of the pool, where it would end the actor of a
+//!   thread, which would take no further query;
 //! - [`Panics::catch_async`]: in work that an actor goes on with after its handler has returned; in
 //!   the fetch of state that is not held, where it would be answered as
 //!   [`QueryError::Unavailable`] and not counted; and in the dispatcher of `nearhead`, around each

@@ -181,8 +181,8 @@ impl PoolClass {
                 Expiry::Gone => break replied.await,
             }
         };
-        // A job that is dropped unanswered was cancelled, or the pool has stopped.
-        reply.unwrap_or(Err(QueryError::Cancelled))
+        // A job is dropped unanswered only by a panic outside of the query.
+        reply.unwrap_or(Err(QueryError::Panicked))
     }
 
     /// Has a thread take the item that was pushed, when the event loop of this thread is idle, or

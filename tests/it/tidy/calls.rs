@@ -41,11 +41,6 @@ const EXCLUSIVE: &[(&str, &[&str], &str)] = &[
         &["src/metrics", "src/admin/probes.rs"],
         "metrics are defined in one folder and served by one route",
     ),
-    (
-        "SyncArbiter",
-        &[],
-        "its queue is unbounded, and a panic closes it",
-    ),
 ];
 
 #[test]

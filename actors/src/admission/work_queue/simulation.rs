@@ -100,6 +100,8 @@ impl World {
                 *thread = loop {
                     let waited_before = queue.usage().waited;
                     let Some(taken) = queue.pop(now) else {
+                        // A thread of the pool looks again until this holds.
+                        assert!(queue.is_empty());
                         break None;
                     };
                     let is_flood = taken.share == flood;

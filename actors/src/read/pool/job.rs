@@ -73,7 +73,7 @@ impl<Q: PoolQuery> Job for QueuedQuery<Q> {
         } = *self;
         drop(queued);
         let run = step!(below request, "run", class);
-        let answer = run.in_scope(|| panics.catch(|| query.run()));
+        let answer = run.in_scope(|| panics.catch(move || query.run()));
         // They end before the request goes on.
         drop((run, request));
         drop(reply.send(answer));

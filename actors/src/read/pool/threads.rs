@@ -9,6 +9,8 @@ use std::{
     time::Instant,
 };
 
+#[cfg(test)]
+use actix::ArbiterHandle;
 use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
 use tokio::runtime;
 
@@ -19,7 +21,7 @@ use crate::{
     thread_priority,
 };
 
-/// The threads of one class; clones share them. They end with the last clone.
+/// The threads of one class; clones share them. They end with the last clone, or with the system.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolThreads(Arc<[PoolThread]>);
 
@@ -34,7 +36,7 @@ pub(super) enum Priority {
 }
 
 #[derive(Debug)]
-struct PoolThread {
+pub(super) struct PoolThread {
     arbiter: Arbiter,
     actor: Addr<PoolActor>,
     /// Whether it needs a message to look at the queue.
@@ -82,13 +84,11 @@ impl PoolThreads {
     /// items.
     pub(super) fn wake(&self, items: usize, queue: &Queue) {
         let mut items = items;
-        for thread in &*self.0 {
+        for thread in self.asleep() {
             if items == 0 || queue.is_empty() {
                 return;
             }
-            if thread.wake() {
-                items -= 1;
-            }
+            items -= usize::from(thread.wake());
         }
     }
 
@@ -98,24 +98,25 @@ impl PoolThreads {
         self.0.iter().map(|thread| &thread.actor)
     }
 
-    /// How many of them have nothing to do.
-    #[cfg(test)]
-    pub(super) fn asleep(&self) -> usize {
+    /// Those that need a message to look at the queue.
+    pub(super) fn asleep(&self) -> impl Iterator<Item = &PoolThread> {
         let asleep = |thread: &&PoolThread| thread.sleeps.load(Ordering::Acquire);
-        self.0.iter().filter(asleep).count()
+        self.0.iter().filter(asleep)
+    }
+
+    /// The arbiters, one for each thread.
+    #[cfg(test)]
+    pub(super) fn arbiters(&self) -> Vec<ArbiterHandle> {
+        let arbiter = |thread: &PoolThread| thread.arbiter.handle();
+        self.0.iter().map(arbiter).collect()
     }
 }
 
 impl PoolThread {
-    /// Whether it sleeps; then it looks at the queue.
+    /// Wakes it to look at the queue. Returns whether it slept, and has not stopped.
     fn wake(&self) -> bool {
-        let sleeps = self.sleeps.load(Ordering::Acquire);
-        let wakes = sleeps && self.sleeps.swap(false, Ordering::AcqRel);
-        if wakes {
-            // This is the one message in the mailbox. It is lost only if the thread has stopped.
-            let _ = self.actor.try_send(TakeQueries);
-        }
-        wakes
+        // There is one message in the mailbox at most, so it is never full.
+        self.sleeps.swap(false, Ordering::AcqRel) && self.actor.try_send(TakeQueries).is_ok()
     }
 }
 
@@ -132,7 +133,8 @@ struct TakeQueries;
 
 /// Runs queries; one on every thread of the pool. All threads of a class take from one queue.
 ///
-/// Its work is synchronous and watches its cancellation. A panic ends its query alone.
+/// Its work is synchronous and watches its cancellation. A panic of a query ends
+/// that query alone.
 #[derive(Debug)]
 pub(crate) struct PoolActor {
     queue: Arc<Queue>,
@@ -163,10 +165,7 @@ impl Handler<TakeQueries> for PoolActor {
             while let Some(taken) = self.queue.pop(Instant::now()) {
                 self.run(taken);
             }
-            self.sleeps.store(true, Ordering::Release);
-            // Whoever pushed an item before this look may have seen that it does not sleep. Who
-            // pushes one afterwards sees that it does.
-            if self.queue.is_empty() || !self.sleeps.swap(false, Ordering::AcqRel) {
+            if self.falls_asleep() {
                 return;
             }
         }
@@ -174,6 +173,14 @@ impl Handler<TakeQueries> for PoolActor {
 }
 
 impl PoolActor {
+    /// Whether it may sleep: no item waits, or a message is on its way.
+    fn falls_asleep(&self) -> bool {
+        self.sleeps.store(true, Ordering::Release);
+        // Who pushed an item before this look may have seen that it does not sleep. Who pushes one
+        // afterwards sees that it does: the lock of the queue orders the two.
+        self.queue.is_empty() || !self.sleeps.swap(false, Ordering::AcqRel)
+    }
+
     fn run(&self, taken: Taken<Box<dyn Job>>) {
         let Taken {
             content: job,
@@ -193,5 +200,45 @@ impl PoolActor {
         let began = CpuTime::now();
         job.run(&self.panics);
         self.queue.finished(run, began.elapsed(), Instant::now());
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{admission::Entry, share::Share};
+
+    struct Nothing;
+
+    impl Job for Nothing {
+        fn is_cancelled(&self) -> bool {
+            true
+        }
+
+        fn refuse(self: Box<Self>, _: QueryError) {}
+
+        fn run(self: Box<Self>, _: &Panics) {}
+    }
+
+    #[test]
+    fn a_thread_does_not_fall_asleep_beside_an_item() {
+        let queue = Arc::new(Queue::new("test", 1));
+        let actor = PoolActor {
+            queue: Arc::clone(&queue),
+            panics: Panics::default(),
+            sleeps: Arc::default(),
+            class: "test",
+            priority: Priority::OfWorkers,
+            workers_niceness: 0,
+        };
+        let sleeps = || actor.sleeps.load(Ordering::Acquire);
+        // Pushed after the last look for the next item, when no other thread slept.
+        let item = Box::new(Nothing);
+        let pushed = queue.push(Share::default(), 1, item, Instant::now(), Entry::New);
+        pushed.unwrap();
+        assert!(!actor.falls_asleep() && !sleeps());
+        queue.pop(Instant::now()).unwrap();
+        assert!(actor.falls_asleep() && sleeps());
     }
 }
