@@ -1,7 +1,6 @@
 //! The service's own thread: it starts all parts, waits, and stops them.
 
 use std::{
-    io,
     path::PathBuf,
     rc::Rc,
     sync::{Arc, mpsc},
@@ -337,8 +336,7 @@ impl Serving {
         let memory = MemorySource::find();
         let reply_bytes = config.reply_bytes.or(auto_reply_bytes(&memory));
         let parts = (tracker, filters);
-        let state = server_state(config, served, parts, upstreams, &tenants, reply_bytes)
-            .map_err(StartError::Thread)?;
+        let state = server_state(config, served, parts, upstreams, &tenants, reply_bytes)?;
         let memory = MemoryWatch::start(memory, &state.reads, &state.metrics);
         let filters = FilterWatch::start(&state.filters, &state.access);
         let folder = tenants.data.as_deref();
@@ -370,7 +368,7 @@ fn server_state(
     upstreams: Option<Upstreams>,
     tenants: &TenantParts,
     reply_bytes: usize,
-) -> io::Result<ServerState> {
+) -> Result<ServerState, StartError> {
     let Served {
         head,
         forwarding,
@@ -394,7 +392,8 @@ fn server_state(
     // A quarter of the connections is left for requests and probes, and half of them for other
     // tenants.
     let most = config.max_sessions.or(connections - connections / 4);
-    let reads = ReadResources::start(config.pool_threads, reply_bytes, state)?;
+    let reads = ReadResources::start(config.pool_threads, reply_bytes, state);
+    let reads = reads.map_err(StartError::Thread)?;
     Ok(ServerState {
         readiness: Readiness {
             head,

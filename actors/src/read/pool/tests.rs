@@ -17,6 +17,13 @@ const WORK: Duration = Duration::from_millis(10);
 /// Runs until the sender is dropped.
 struct Runs(Mutex<mpsc::Receiver<()>>, Cancellation);
 
+impl Runs {
+    fn new() -> (mpsc::SyncSender<()>, Self) {
+        let (release, released) = mpsc::sync_channel(0);
+        (release, Self(Mutex::new(released), Cancellation::default()))
+    }
+}
+
 impl PoolQuery for Runs {
     type Output = ();
 
@@ -74,8 +81,7 @@ fn uses_nothing() -> Uses {
 #[actix::test]
 async fn tenants_are_charged_for_cpu_time() {
     let pool = Pool::start(1, &Panics::default()).unwrap();
-    let (release, released) = mpsc::sync_channel::<()>(0);
-    let blocks = Runs(Mutex::new(released), Cancellation::default());
+    let (release, blocks) = Runs::new();
     let blocking = actix::spawn({
         let pool = pool.clone();
         async move { pool.run(blocks, Share::default(), WORK, Entry::New).await }
@@ -126,9 +132,9 @@ async fn withdrawn_queries_change_nothing() {
     let share = Share::default();
     let mut releases = Vec::new();
     let query = |releases: &mut Vec<_>| {
-        let (release, released) = mpsc::sync_channel::<()>(0);
+        let (release, query) = Runs::new();
         releases.push(release);
-        Runs(Mutex::new(released), Cancellation::default())
+        query
     };
     let mut running = Vec::new();
     for _ in 0..THREADS {
@@ -140,7 +146,6 @@ async fn withdrawn_queries_change_nothing() {
     while pool.heavy.queue.usage().taken < THREADS as u64 {
         tokio::task::yield_now().await;
     }
-    let asleep = || pool.heavy.threads.asleep().count();
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..1_000 {
         let query = query(&mut releases);
@@ -158,7 +163,7 @@ async fn withdrawn_queries_change_nothing() {
     for query in running {
         query.await.unwrap().unwrap();
     }
-    while asleep() < THREADS {
+    while pool.heavy.threads.asleep().count() < THREADS {
         tokio::task::yield_now().await;
     }
 }
@@ -216,9 +221,8 @@ async fn as_many_threads_are_woken_as_there_are_items() {
     let pool = Pool::start(THREADS, &Panics::default()).unwrap();
     let mut releases = Vec::new();
     let queries = (0..THREADS).map(|_| {
-        let (release, released) = mpsc::sync_channel(1);
+        let (release, query) = Runs::new();
         releases.push(release);
-        let query = Runs(Mutex::new(released), Cancellation::default());
         Box::pin(pool.run(query, Share::default(), Duration::ZERO, Entry::New))
     });
     let mut running: Vec<_> = queries.collect();

@@ -82,8 +82,7 @@ impl PoolThreads {
     /// Wakes as many threads as items were pushed into the queue, if so many sleep, but no more
     /// once it is empty: on a busy core, the first one that is woken runs at once, and takes all
     /// items.
-    pub(super) fn wake(&self, items: usize, queue: &Queue) {
-        let mut items = items;
+    pub(super) fn wake(&self, mut items: usize, queue: &Queue) {
         for thread in self.asleep() {
             if items == 0 || queue.is_empty() {
                 return;
@@ -94,7 +93,7 @@ impl PoolThreads {
 
     /// The actors, one for each thread.
     #[cfg(test)]
-    pub(crate) fn actors(&self) -> impl Iterator<Item = &Addr<PoolActor>> {
+    pub(super) fn actors(&self) -> impl Iterator<Item = &Addr<PoolActor>> {
         self.0.iter().map(|thread| &thread.actor)
     }
 
@@ -133,8 +132,8 @@ struct TakeQueries;
 
 /// Runs queries; one on every thread of the pool. All threads of a class take from one queue.
 ///
-/// Its work is synchronous and watches its cancellation. A panic of a query ends
-/// that query alone.
+/// Its work is synchronous and watches its cancellation. A panic of a query ends that
+/// query alone.
 #[derive(Debug)]
 pub(crate) struct PoolActor {
     queue: Arc<Queue>,
