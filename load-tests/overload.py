@@ -12,7 +12,7 @@ from workloads import Workload
 
 # What is requested, and the share of a core that a server gets: so much that vegeta can offer ten times what it
 # answers on two cores. k6 cannot: it needs a client of a megabyte for each request in progress.
-WORK = {"proofs-64": 0.2, "bulk-logs": 0.2, "calls": 0.1, "mix": 0.05, "cheap": 0.03}
+WORK = {"proofs-64": 0.2, "bulk-logs": 0.2, "calls": 0.1, "mix": 0.05, "cheap": 0.05}
 # A phase has a process of its own, whose clients all connect at its start. So has a closed loop. Until then, a server
 # with a quota has nobody to answer in most of the time in which it may run.
 SETTLES_SECONDS = 1

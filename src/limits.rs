@@ -66,11 +66,12 @@ pub(crate) const KEY_GUESS_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Connections that wait in the kernel's queue for a worker: room for a burst of reconnecting
-/// clients.
-pub(crate) const BACKLOG: i32 = 2_048;
+/// clients. Linux allows no more unless `net.core.somaxconn` says so. Who finds the queue full is
+/// neither accepted nor refused, and tries again a second later.
+pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Connections that a worker takes at a time, and that may wait for that: more would delay the
-/// requests of the others.
+/// Connections that a worker takes at a time, and that may wait for that. More would delay the
+/// requests of the others, so only a worker that lacks connections takes more.
 pub(crate) const INTAKE_MAX: usize = 16;
 
 /// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, calls and requests before
@@ -80,6 +81,24 @@ pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 /// Open connections up to which a worker takes further ones however busy it is: with a few, it
 /// answers fewer requests, because it has fewer of them at a turn.
 pub(crate) const BUSY_CONNECTIONS_MIN: usize = 64;
+
+/// CPU time of a busy worker that one request of each of its connections should take together:
+/// about as long as the kernel lets a thread with a CPU quota run. A worker that has less than
+/// three quarters of so many connections gets those that it lacks, up to `BUSY_CONNECTIONS_MAX`.
+pub(crate) const BUSY_TIME: Duration = Duration::from_millis(4);
+
+/// The most connections that a worker takes however busy it is.
+pub(crate) const BUSY_CONNECTIONS_MAX: usize = 256;
+
+/// Requests from one look at what a request costs to the next.
+pub(crate) const BUSY_REQUESTS: u64 = 256;
+
+/// The same in CPU time, if that is used before: requests that cost much come slowly.
+pub(crate) const BUSY_LOOK_TIME: Duration = Duration::from_millis(100);
+
+/// Longest wait of large replies, calls and requests before they begin with which a busy worker
+/// gets more than `BUSY_CONNECTIONS_MIN`: what other threads do for a request is not in its cost.
+pub(crate) const BUSY_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Long turns of a worker with less than that between them belong to one overload.
 pub(crate) const OVERLOAD_MEMORY: Duration = Duration::from_millis(500);
@@ -106,8 +125,8 @@ pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
 /// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and
-/// `TRIAL_GROWTH` times as many each time. If fewer come than were let in, they are accepted as
-/// usual again.
+/// `TRIAL_GROWTH` times as many each time, or all that a worker lacks. If fewer than `INTAKE_MAX`
+/// come, or fewer than were let in because the workers keep up, they are accepted as usual again.
 pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
 
 /// Times as many connections as the trial before let in, if the workers kept up. A trial and what

@@ -4,6 +4,7 @@
 //! on one of them does not starve the others.
 
 mod acceptor;
+mod busy_connections;
 mod entrance;
 mod exposure;
 mod handshake_turns;

@@ -8,7 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const OTHERS: u64 = 128 + TRIAL_CONNECTIONS_MAX as u64;
 
 /// Descriptors with which a worker and its thread for large bodies poll and wake, and connections
-/// that wait for the worker: as many as it takes at a time, and the one that it looks at.
+/// that wait for the worker: as many as it takes at a time, and the one that it looks at. If more
+/// wait, it has slots for them.
 const OTHERS_PER_WORKER: u64 = 4 + 4 + INTAKE_MAX as u64 + 1;
 
 /// What takes descriptors besides the connections of clients.

@@ -37,6 +37,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Watch {
     now: Cell<Tick>,
+    /// Requests that have begun since the start.
+    requests_begun: Cell<u64>,
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
@@ -123,6 +125,7 @@ impl Watch {
         let owners = Arc::clone(&shared.owners);
         Self {
             now: Cell::new(0),
+            requests_begun: Cell::new(0),
             connections: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
@@ -206,6 +209,11 @@ impl Watch {
         }
     }
 
+    /// Requests that have begun since the start; those of sessions do not count.
+    pub(crate) fn requests_begun(&self) -> u64 {
+        self.requests_begun.get()
+    }
+
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if connection.new_connection.take().is_some() {
@@ -214,6 +222,7 @@ impl Watch {
                 .push(Rc::downgrade(connection));
         }
         connection.release_if_sent();
+        self.requests_begun.set(self.requests_begun() + 1);
         self.set_phase(connection, Phase::Answering);
         Answering {
             watch: Rc::clone(self),

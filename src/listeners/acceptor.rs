@@ -5,8 +5,8 @@
 //! | have room | are given to them in turn |
 //! | have no room | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
-//! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by the dozen, until so few come that they are accepted as before |
-//! | have few connections | are let in until they have [enough](crate::limits::BUSY_CONNECTIONS_MIN) |
+//! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by growing numbers, until so few come that they are accepted as before |
+//! | have few connections | are let in until they have [enough](super::busy_connections) |
 //!
 //! To read a request and refuse it costs about as much as a cheap answer. So with ten times the
 //! load, a server that reads everything has no time left to answer anything. What the kernel
@@ -166,7 +166,16 @@ impl Acceptor {
         loop {
             let began = Instant::now();
             let most = self.refusing(self.workers.would_take()).await;
-            match self.trial(count.min(most)).await {
+            // A worker that does not keep up gets all that it lacks at once: whatever is in the
+            // kernel's queue when it is closed has to be refused, which takes long.
+            let (keeps_up, tried, crowd) = match most {
+                usize::MAX => (true, count, count),
+                lacking => {
+                    let tried = lacking.min(TRIAL_CONNECTIONS_MAX);
+                    (false, tried, tried.min(INTAKE_MAX))
+                }
+            };
+            match self.trial(tried, crowd).await {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
@@ -175,7 +184,7 @@ impl Acceptor {
                 }
             }
             // More each time, for as long as the workers keep up.
-            count = match began.elapsed() < KEEPING_UP_MAX && count <= most {
+            count = match keeps_up && began.elapsed() < KEEPING_UP_MAX {
                 true => (count * TRIAL_GROWTH).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
@@ -214,12 +223,12 @@ impl Acceptor {
         }
     }
 
-    /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether the overload is over: there
-    /// were fewer, or they wait for slots and not for the workers.
-    async fn trial(&mut self, most: usize) -> io::Result<bool> {
+    /// Lets in so many connections at most, for [`TRIAL_TIME`]. Whether the overload is over: fewer
+    /// than `crowd` came, or they wait for slots and not for the workers.
+    async fn trial(&mut self, most: usize, crowd: usize) -> io::Result<bool> {
         self.listen()?;
         let taken = self.take(most).await;
-        let mut is_over = taken.as_ref().is_ok_and(|taken| taken.len() < most);
+        let mut is_over = taken.as_ref().is_ok_and(|taken| taken.len() < crowd);
         if !is_over {
             // Before they are given, which may take long, while others would come.
             self.refuse();

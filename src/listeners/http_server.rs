@@ -198,9 +198,10 @@ impl HttpServer {
         let turns = Rc::<HandshakeTurns>::default();
         let (ending, end) = watch::channel(false);
         let entrance = Rc::new(self.entrance(&watch, &turns, end.clone()));
-        let watched = Rc::clone(&watch);
+        let (watched, counted) = (Rc::clone(&watch), Rc::clone(&watch));
         let connections = WorkerConnections {
             waited: Rc::new(move || watched.work_waited().max(turns.waited())),
+            requests_begun: Rc::new(move || counted.requests_begun()),
             new_connections: Rc::clone(watch.new_connections()),
             ending,
         };

@@ -25,14 +25,15 @@ use tokio::{
 };
 
 use super::{
+    busy_connections::{BusyConnections, RequestsBegun},
     intake::Intake,
     load::{Load, Loads, Room},
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
 use crate::connections::NewConnections;
 use crate::limits::{
-    BUSY_CONNECTIONS_MIN, FIRST_REQUEST_GRACE, INTAKE_MAX, OVERLOAD_PATIENCE, TURNS_TIME_MAX,
-    WATCHED_EVERY, WATCHED_TIME,
+    BUSY_CONNECTIONS_MAX, BUSY_CONNECTIONS_MIN, BUSY_WAIT_MAX, FIRST_REQUEST_GRACE, INTAKE_MAX,
+    OVERLOAD_PATIENCE, TURNS_TIME_MAX, WATCHED_EVERY, WATCHED_TIME,
 };
 
 /// What the acceptor knows of a worker.
@@ -69,6 +70,7 @@ pub(super) type Waited = Rc<dyn Fn() -> Duration>;
 /// What a worker does with its connections, besides serving them.
 pub(super) struct WorkerConnections {
     pub(super) waited: Waited,
+    pub(super) requests_begun: RequestsBegun,
     /// Those on which no request has come yet.
     pub(super) new_connections: Rc<NewConnections>,
     /// Set when all connections are to end: after the request in progress, or at once.
@@ -78,6 +80,17 @@ pub(super) struct WorkerConnections {
 /// How a worker finds out whether it keeps up with its work.
 #[derive(Clone)]
 struct Probe(Waited);
+
+/// Answers the acceptor's questions.
+struct Answerer {
+    load: Load,
+    open: Rc<Open>,
+    probe: Probe,
+    /// The connections that wait for the worker.
+    queued: mpsc::WeakSender<StdStream>,
+    /// Whether the last answer was a promise.
+    has_promised: bool,
+}
 
 /// Connections for a worker.
 struct Incoming {
@@ -90,10 +103,15 @@ struct Incoming {
 }
 
 /// The open connections of a worker.
-#[derive(Default)]
 struct Open {
     count: Cell<usize>,
+    /// Those that it has taken, and does not serve yet.
+    taken: Cell<usize>,
+    slots: usize,
     one_ended: Notify,
+    busy: BusyConnections,
+    /// Further ones that the worker takes however busy it is, and until when.
+    promised: Cell<(usize, Instant)>,
 }
 
 /// One open connection.
@@ -141,8 +159,9 @@ where
     F: ServiceFactory<TcpStream, Config = ()>,
     F::Service: 'static,
 {
-    let (sender, receiver) = mpsc::channel(INTAKE_MAX);
+    let (sender, receiver) = mpsc::channel(BUSY_CONNECTIONS_MAX);
     let (questions, asked) = mpsc::channel(1);
+    let queued = sender.downgrade();
     let load = parts.load.clone();
     let incoming = Incoming {
         connections: receiver,
@@ -160,13 +179,16 @@ where
             match factory.new_service(()).await {
                 Ok(service) => {
                     let probe = Probe(Rc::clone(&connections.waited));
-                    let open = Rc::new(Open::default());
-                    rt::spawn(answer(
-                        asked,
-                        parts.load.clone(),
-                        Rc::clone(&open),
-                        probe.clone(),
-                    ));
+                    let requests_begun = Rc::clone(&connections.requests_begun);
+                    let open = Rc::new(Open::new(parts.slots, requests_begun));
+                    let answerer = Answerer {
+                        load: parts.load.clone(),
+                        open: Rc::clone(&open),
+                        probe: probe.clone(),
+                        queued,
+                        has_promised: false,
+                    };
+                    rt::spawn(answerer.run(asked));
                     serve(service, incoming, open, parts, (probe, connections)).await;
                     unexpected.allow();
                 }
@@ -248,23 +270,52 @@ async fn serve<S>(
     let _ = time::timeout_at(ends.into(), open.fewer_than(1)).await;
 }
 
-/// Tells the acceptor how many connections the worker would take, whenever it asks.
-async fn answer(
-    mut asked: mpsc::Receiver<oneshot::Sender<usize>>,
-    load: Load,
-    open: Rc<Open>,
-    probe: Probe,
-) {
-    while let Some(answer) = asked.recv().await {
-        // However busy it is, it takes those that are missing, and no more of them.
-        let count = match open.missing() {
-            0 if probe.keeps_up().await => usize::MAX,
-            missing => missing,
-        };
-        if count > 0 {
-            load.set_calm();
+impl Answerer {
+    /// Tells the acceptor how many connections the worker would take, whenever it asks.
+    async fn run(mut self, mut asked: mpsc::Receiver<oneshot::Sender<usize>>) {
+        while let Some(answer) = asked.recv().await {
+            let count = self.count().await;
+            if count > 0 {
+                self.load.set_calm();
+            }
+            let _ = answer.send(count);
         }
-        let _ = answer.send(count);
+    }
+
+    /// Any number if the worker keeps up. However busy it is, it takes those that it lacks, and no
+    /// more of them.
+    async fn count(&mut self) -> usize {
+        // One whose clients leave after each request always lacks some. So before it promises to
+        // take them for a second time, it finds out whether it keeps up.
+        let may_promise = !self.has_promised && self.lacking() > 0;
+        if !may_promise && self.probe.keeps_up().await {
+            self.has_promised = false;
+            self.open.promise(0);
+            return usize::MAX;
+        }
+        let lacking = self.lacking();
+        self.has_promised = lacking > 0;
+        if lacking > 0 {
+            let waiting = self.open.taken.get() + self.queued();
+            self.open.promise(waiting + lacking);
+        }
+        lacking
+    }
+
+    /// How many connections the worker lacks besides those that wait for it and those that it has
+    /// just taken.
+    fn lacking(&self) -> usize {
+        // If other work waits, more requests would make it wait for longer.
+        let needed = match (self.probe.0)() > BUSY_WAIT_MAX {
+            true => BUSY_CONNECTIONS_MIN,
+            false => self.open.busy.needed(),
+        };
+        self.open.lacking(self.queued(), needed)
+    }
+
+    fn queued(&self) -> usize {
+        let queue = self.queued.upgrade();
+        queue.map_or(0, |queue| queue.max_capacity() - queue.capacity())
     }
 }
 
@@ -305,6 +356,7 @@ impl Incoming {
         probe: &Probe,
     ) -> Option<Vec<StdStream>> {
         self.taken.push(self.connections.recv().await?);
+        open.taken.set(1);
         if open.count.get() >= slots {
             self.load.set_no_slot();
             open.fewer_than(slots).await;
@@ -322,11 +374,13 @@ impl Incoming {
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
                 // Those who come later are refused: nobody may wait for longer than they.
                 self.taken.drain(..).for_each(refuse);
+                open.taken.set(0);
                 while let Ok(stream) = self.connections.try_recv() {
                     refuse(stream);
                 }
                 self.make_room(intake, open, slots);
                 self.taken.push(self.connections.recv().await?);
+                open.taken.set(1);
             } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
                 // Others keep up, and nobody refuses those who wait here.
                 break 1;
@@ -341,6 +395,7 @@ impl Incoming {
             self.taken.push(stream);
         }
         self.make_room(intake, open, slots);
+        open.taken.set(0);
         Some(mem::take(&mut self.taken))
     }
 
@@ -348,7 +403,7 @@ impl Incoming {
     /// finds out what hinders it.
     fn make_room(&self, intake: &Intake, open: &Open, slots: usize) {
         let most = intake.next().max(open.missing());
-        let free = slots.saturating_sub(open.count.get());
+        let free = slots.saturating_sub(open.count.get() + self.taken.len());
         self.load.set_room(most.min(free).max(1));
         self.took.notify_one();
     }
@@ -360,15 +415,50 @@ pub(super) fn refuse(stream: StdStream) {
 }
 
 impl Open {
+    fn new(slots: usize, requests_begun: RequestsBegun) -> Self {
+        Self {
+            count: Cell::new(0),
+            taken: Cell::new(0),
+            slots,
+            one_ended: Notify::new(),
+            busy: BusyConnections::new(requests_begun),
+            promised: Cell::new((0, Instant::now())),
+        }
+    }
+
     fn add(self: &Rc<Self>) -> OpenGuard {
         self.count.set(self.count.get() + 1);
+        self.promise(self.promised().saturating_sub(1));
         OpenGuard(Rc::clone(self))
     }
 
     /// How many connections to take however busy the worker is, at a time.
     fn missing(&self) -> usize {
         let missing = BUSY_CONNECTIONS_MIN.saturating_sub(self.count.get());
-        missing.min(INTAKE_MAX)
+        missing.min(INTAKE_MAX).max(self.promised())
+    }
+
+    fn promised(&self) -> usize {
+        let (promised, until) = self.promised.get();
+        if Instant::now() < until { promised } else { 0 }
+    }
+
+    /// Promises to take so many connections if each comes within [`OVERLOAD_PATIENCE`] after the
+    /// one before.
+    fn promise(&self, count: usize) {
+        self.promised
+            .set((count, Instant::now() + OVERLOAD_PATIENCE));
+    }
+
+    /// How many of the needed connections a worker lacks for which so many wait; 0 if these are
+    /// few, because to let them in costs nearly as much as to let in many.
+    fn lacking(&self, queued: usize, needed: usize) -> usize {
+        let count = self.count.get() + self.taken.get() + queued;
+        let needed = needed.min(self.slots);
+        match 4 * count < 3 * needed {
+            true => needed - count,
+            false => 0,
+        }
     }
 
     /// Waits until fewer connections than this are open.

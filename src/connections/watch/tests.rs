@@ -42,6 +42,17 @@ fn watch(idle_max: Tick) -> Rc<Watch> {
 }
 
 #[test]
+fn requests_are_counted_when_they_begin() {
+    let (_client, server) = socket_pair();
+    let connection = Rc::new(Connection::of(server.as_raw_fd()));
+    let watch = watch(3);
+    for begun in 0..3 {
+        assert_eq!(watch.requests_begun(), begun);
+        drop(watch.answering(&connection));
+    }
+}
+
+#[test]
 fn slow_clients_are_cut_off() {
     let (mut client, server) = socket_pair();
     let connection = Rc::new(Connection::of(server.as_raw_fd()));

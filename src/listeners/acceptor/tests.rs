@@ -312,6 +312,47 @@ async fn trials_let_in_no_more_than_a_worker_would_take() {
     .await;
 }
 
+/// One that lacks many gets them in one trial, because each trial costs as much.
+#[tokio::test]
+async fn a_worker_gets_all_that_it_lacks_at_once() {
+    scene(1, 1, async |mut scene| {
+        let lacking = 8 * INTAKE_MAX;
+        let asked = refusing_crowd(&mut scene, lacking).await;
+        let mut let_in = 0;
+        while let_in < lacking {
+            let_in += try_again(&mut scene).await;
+        }
+        // The one before may have found that the worker does not keep up.
+        let trials = scene.asked.get() - asked;
+        assert!(trials <= 2, "{trials}");
+    })
+    .await;
+}
+
+/// Also if a worker lacks more than that.
+#[tokio::test]
+async fn an_overload_goes_on_while_a_crowd_comes() {
+    scene(1, 1, async |mut scene| {
+        refusing_crowd(&mut scene, 4 * INTAKE_MAX).await;
+        let mut clients = loop {
+            if let Ok(client) = TcpStream::connect(scene.address) {
+                break vec![client];
+            }
+            task::yield_now().await;
+        };
+        clients.extend((0..INTAKE_MAX).map(|_| scene.connect()));
+        let asked = scene.asked.get();
+        while scene.metrics.refusing.get() != 0 {
+            while scene.queues[0].try_recv().is_ok() {
+                scene.took.notify_one();
+            }
+            task::yield_now().await;
+        }
+        assert!(scene.asked.get() > asked, "the trial was not the last one");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn connections_wait_for_a_worker_that_is_not_overloaded() {
     scene(2, 1, async |mut scene| {

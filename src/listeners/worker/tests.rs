@@ -8,7 +8,7 @@ use std::{
         Read as _, Write as _,
     },
     net::{Ipv4Addr, TcpListener},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::Duration,
 };
@@ -56,6 +56,16 @@ fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
 
 /// The same with these parts. Other work waits for too long while `waits` is set.
 fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> WorkerHandle {
+    echo_with(parts, work, waits, Arc::default())
+}
+
+/// The same, and it believes that so many requests have begun.
+fn echo_with(
+    parts: WorkerParts,
+    work: Duration,
+    waits: Arc<AtomicBool>,
+    requests: Arc<AtomicU64>,
+) -> WorkerHandle {
     let factory = move || {
         let service = fn_service(move |mut stream: TcpStream| async move {
             let mut byte = [0];
@@ -72,10 +82,14 @@ fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> Worker
             Ok::<(), Infallible>(())
         });
         let waited: Waited = Rc::new(move || match waits.load(Ordering::Relaxed) {
-            true => 2 * TURNS_TIME_MAX,
+            true => 2 * BUSY_WAIT_MAX,
             false => Duration::ZERO,
         });
-        (service, connections(waited))
+        let connections = WorkerConnections {
+            requests_begun: Rc::new(move || requests.load(Ordering::Relaxed)),
+            ..connections(waited)
+        };
+        (service, connections)
     };
     start(factory, parts, |reason| panic!("{reason}")).unwrap()
 }
@@ -84,6 +98,7 @@ fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> Worker
 fn connections(waited: Waited) -> WorkerConnections {
     WorkerConnections {
         waited,
+        requests_begun: Rc::new(|| 0),
         new_connections: Rc::default(),
         ending: watch::Sender::default(),
     }
@@ -174,7 +189,7 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
     let busy = Busy::new(&worker, 4).await;
     // Now and then it takes one more, when those that are busy are slow.
     let refused = loop {
-        if worker.connections.capacity() == INTAKE_MAX {
+        if worker.connections.capacity() == BUSY_CONNECTIONS_MAX {
             let (client, server) = pairs(1).pop().unwrap();
             client.set_nonblocking(true).unwrap();
             worker.connections.try_send(server).unwrap();
@@ -222,11 +237,11 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     // It takes some however long others wait.
     let mut few = Vec::new();
     for (client, server) in pairs(BUSY_CONNECTIONS_MIN) {
-        let missing = BUSY_CONNECTIONS_MIN - few.len();
-        assert_eq!(
-            would_take(worker.questions.clone()).await,
-            missing.min(INTAKE_MAX)
-        );
+        // Until three quarters of them are there, it promises to take the others.
+        if 4 * few.len() < 3 * BUSY_CONNECTIONS_MIN {
+            let missing = BUSY_CONNECTIONS_MIN - few.len();
+            assert_eq!(would_take(worker.questions.clone()).await, missing);
+        }
         worker.connections.send(server).await.unwrap();
         ask(&client);
         few.push(client);
@@ -247,6 +262,88 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     (&client).read_exact(&mut [0]).unwrap();
     assert_eq!(would_take(worker.questions.clone()).await, usize::MAX);
     stop.stop(false).await;
+}
+
+/// The cheaper its requests are, the more connections it needs.
+#[actix::test]
+async fn a_busy_worker_takes_what_it_has_promised_to() {
+    let waits = Arc::new(AtomicBool::new(false));
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(1, 10_000, stopping, ended);
+    let requests = Arc::new(AtomicU64::new(0));
+    let worker = echo_with(
+        parts,
+        Duration::ZERO,
+        Arc::clone(&waits),
+        Arc::clone(&requests),
+    );
+    // They seem to cost nothing.
+    let promised = (3 * BUSY_CONNECTIONS_MIN + BUSY_CONNECTIONS_MAX) / 4;
+    let (clients, servers): (Vec<_>, Vec<_>) = pairs(promised).into_iter().unzip();
+    requests.store(1 << 40, Ordering::Relaxed);
+    assert_eq!(would_take(worker.questions.clone()).await, promised);
+    waits.store(true, Ordering::Relaxed);
+    for server in servers {
+        worker.connections.send(server).await.unwrap();
+    }
+    clients.iter().for_each(ask);
+    let (client, server) = pairs(1).pop().unwrap();
+    worker.connections.send(server).await.unwrap();
+    while worker.load.room() != Room::Overloaded {
+        task::yield_now().await;
+    }
+    drop(client);
+    stop.stop(false).await;
+}
+
+/// One without connections lacks some for ever if its clients leave after each request.
+#[actix::test]
+async fn a_worker_that_lacks_connections_says_when_it_keeps_up() {
+    let waits = Arc::new(AtomicBool::new(true));
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(1, 10_000, stopping, ended);
+    let worker = echo_of(parts, Duration::ZERO, Arc::clone(&waits));
+    for _ in 0..3 {
+        let taken = would_take(worker.questions.clone()).await;
+        assert_eq!(taken, BUSY_CONNECTIONS_MIN);
+    }
+    waits.store(false, Ordering::Relaxed);
+    assert_eq!(would_take(worker.questions.clone()).await, usize::MAX);
+    stop.stop(false).await;
+}
+
+#[actix::test]
+async fn a_worker_lacks_what_neither_it_has_nor_waits_for_it() {
+    for (slots, count, taken, queued, expected) in [
+        (1_000, 0, 0, 0, 64),
+        (1_000, 47, 0, 0, 17),
+        (1_000, 48, 0, 0, 0),
+        (1_000, 20, 0, 10, 34),
+        (1_000, 20, 1, 10, 33),
+        (1_000, 20, 0, 28, 0),
+        (40, 0, 0, 0, 40),
+        (40, 30, 0, 0, 0),
+    ] {
+        let open = Open::new(slots, Rc::new(|| 0));
+        open.count.set(count);
+        open.taken.set(taken);
+        let found = open.lacking(queued, 64);
+        assert_eq!(found, expected, "{slots} {count} {taken} {queued}");
+    }
+}
+
+#[actix::test]
+async fn a_promise_is_kept_once_and_not_for_ever() {
+    let open = Rc::new(Open::new(1_000, Rc::new(|| 0)));
+    open.count.set(BUSY_CONNECTIONS_MIN);
+    open.promise(2);
+    let mut guards = Vec::new();
+    for expected in [2, 1, 0] {
+        assert_eq!(open.missing(), expected);
+        guards.push(open.add());
+    }
+    open.promised.set((2, Instant::now()));
+    assert_eq!(open.missing(), 0);
 }
 
 /// While another worker keeps up, nobody is refused: who was given to one that does not is served.
