@@ -107,6 +107,7 @@ struct Open {
     count: Cell<usize>,
     /// Those that it has taken, and does not serve yet.
     taken: Cell<usize>,
+    /// How many it may have.
     slots: usize,
     one_ended: Notify,
     busy: BusyConnections,
@@ -223,7 +224,6 @@ async fn serve<S>(
     S: Service<TcpStream> + 'static,
 {
     let WorkerParts {
-        slots,
         mut stopping,
         ended: _ended,
         ..
@@ -245,7 +245,7 @@ async fn serve<S>(
         let taken = tokio::select! {
             biased;
             grace = stopping.wait() => break grace,
-            taken = incoming.next(&open, slots, &mut intake, &probe) => taken,
+            taken = incoming.next(&open, &mut intake, &probe) => taken,
         };
         // The acceptor is gone, and the word that the server stops is on its way.
         let Some(taken) = taken else {
@@ -351,22 +351,20 @@ impl Incoming {
     async fn next(
         &mut self,
         open: &Open,
-        slots: usize,
         intake: &mut Intake,
         probe: &Probe,
     ) -> Option<Vec<StdStream>> {
-        self.taken.push(self.connections.recv().await?);
-        open.taken.set(1);
-        if open.count.get() >= slots {
+        self.receive(open).await?;
+        if open.count.get() >= open.slots {
             self.load.set_no_slot();
-            open.fewer_than(slots).await;
+            open.fewer_than(open.slots).await;
         }
         let most = loop {
             let began = Instant::now();
             let waited = probe.wait().await;
             let most = intake.after(waited).max(open.missing());
             if most > 0 {
-                break most.min(slots - open.count.get());
+                break most.min(open.slots - open.count.get());
             }
             let now = Instant::now();
             self.load.set_overloaded(began, now);
@@ -378,9 +376,8 @@ impl Incoming {
                 while let Ok(stream) = self.connections.try_recv() {
                     refuse(stream);
                 }
-                self.make_room(intake, open, slots);
-                self.taken.push(self.connections.recv().await?);
-                open.taken.set(1);
+                self.make_room(intake, open);
+                self.receive(open).await?;
             } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
                 // Others keep up, and nobody refuses those who wait here.
                 break 1;
@@ -394,16 +391,25 @@ impl Incoming {
         {
             self.taken.push(stream);
         }
-        self.make_room(intake, open, slots);
+        self.make_room(intake, open);
         open.taken.set(0);
         Some(mem::take(&mut self.taken))
     }
 
+    /// Takes the next connection; `None` if the acceptor is gone.
+    async fn receive(&mut self, open: &Open) -> Option<()> {
+        self.taken.push(self.connections.recv().await?);
+        open.taken.set(self.taken.len());
+        Some(())
+    }
+
     /// Lets the acceptor give as many connections as the worker would take, one at least: that one
     /// finds out what hinders it.
-    fn make_room(&self, intake: &Intake, open: &Open, slots: usize) {
+    fn make_room(&self, intake: &Intake, open: &Open) {
         let most = intake.next().max(open.missing());
-        let free = slots.saturating_sub(open.count.get() + self.taken.len());
+        let free = open
+            .slots
+            .saturating_sub(open.count.get() + self.taken.len());
         self.load.set_room(most.min(free).max(1));
         self.took.notify_one();
     }

@@ -59,7 +59,16 @@ fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> Worker
     echo_with(parts, work, waits, Arc::default())
 }
 
-/// The same, and it believes that so many requests have begun.
+/// A worker that has nothing to do, and whose other work waits for too long while that is set.
+fn echo_that_waits() -> (WorkerHandle, Stop, Arc<AtomicBool>) {
+    let waits = Arc::new(AtomicBool::new(true));
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(1, 10_000, stopping, ended);
+    let worker = echo_of(parts, Duration::ZERO, Arc::clone(&waits));
+    (worker, stop, waits)
+}
+
+/// The same as `echo_of`, and it believes that so many requests have begun.
 fn echo_with(
     parts: WorkerParts,
     work: Duration,
@@ -230,10 +239,7 @@ async fn a_worker_that_is_overloaded_takes_no_connection() {
 /// Its turns are short, and large replies wait.
 #[actix::test]
 async fn a_worker_with_work_that_waits_takes_no_connection() {
-    let waits = Arc::new(AtomicBool::new(true));
-    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
-    let parts = one_of(1, 10_000, stopping, ended);
-    let worker = echo_of(parts, Duration::ZERO, Arc::clone(&waits));
+    let (worker, stop, waits) = echo_that_waits();
     // It takes some however long others wait.
     let mut few = Vec::new();
     for (client, server) in pairs(BUSY_CONNECTIONS_MIN) {
@@ -299,10 +305,7 @@ async fn a_busy_worker_takes_what_it_has_promised_to() {
 /// One without connections lacks some for ever if its clients leave after each request.
 #[actix::test]
 async fn a_worker_that_lacks_connections_says_when_it_keeps_up() {
-    let waits = Arc::new(AtomicBool::new(true));
-    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
-    let parts = one_of(1, 10_000, stopping, ended);
-    let worker = echo_of(parts, Duration::ZERO, Arc::clone(&waits));
+    let (worker, stop, waits) = echo_that_waits();
     for _ in 0..3 {
         let taken = would_take(worker.questions.clone()).await;
         assert_eq!(taken, BUSY_CONNECTIONS_MIN);
