@@ -4,7 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock},
 };
 
 use rustls::{
@@ -53,6 +53,8 @@ extendedKeyUsage = clientAuth
 /// An authority that signs certificates, in a folder of its own.
 pub(crate) struct Authority {
     folder: PathBuf,
+    /// Held while openssl signs: it replaces its list, which for a moment does not exist.
+    list: Mutex<()>,
 }
 
 /// The files of a certificate and its key.
@@ -78,7 +80,10 @@ impl Authority {
         let folder = scratch(&format!("authority-{name}"));
         fs::write(folder.join("openssl.cnf"), AUTHORITY_CONFIG).unwrap();
         fs::write(folder.join("list.txt"), "").unwrap();
-        let this = Self { folder };
+        let this = Self {
+            folder,
+            list: Mutex::default(),
+        };
         let files = ["-keyout", "authority.key", "-out", "authority.pem"];
         let subject = format!("/CN=nearhead test authority {name}");
         let made = ["req", "-x509", "-nodes", "-days", "2", "-subj", &subject];
@@ -116,6 +121,7 @@ impl Authority {
         let signed = ["ca", "-batch", "-notext", "-extensions", kind];
         let when = ["-startdate", from, "-enddate", to];
         let files = ["-in", &request, "-out", &certificate];
+        let _list = self.list.lock().unwrap();
         self.openssl(&[&signed[..], &CONFIG, &when, &files].concat());
         Pair {
             certificate: self.folder.join(certificate),
