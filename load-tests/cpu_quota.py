@@ -16,20 +16,23 @@ RUN_US = 4_000
 
 
 @contextlib.contextmanager
-def cpu_quota(pids, share):
-    """Gives processes, with all their threads, `share` of one core meanwhile."""
+def cpu_quota(pids, share, workers=1):
+    """Gives processes, with all their threads, `share` of one core for each of the `workers` meanwhile.
+
+    Each worker may run for RUN_US in a period, which has the same length for any number of them.
+    """
     controllers, is_v2 = cpu_controllers()
     folder = controllers / f"nearhead-load-test-{pids[0]}"
-    period = round(RUN_US / share)
+    run, period = RUN_US * workers, round(RUN_US / share)
     try:
         if is_v2:
             (controllers / "cgroup.subtree_control").write_text("+cpu")
         folder.mkdir()
         if is_v2:
-            (folder / "cpu.max").write_text(f"{RUN_US} {period}")
+            (folder / "cpu.max").write_text(f"{run} {period}")
         else:
             (folder / "cpu.cfs_period_us").write_text(str(period))
-            (folder / "cpu.cfs_quota_us").write_text(str(RUN_US))
+            (folder / "cpu.cfs_quota_us").write_text(str(run))
         for pid in pids:
             (folder / "cgroup.procs").write_text(str(pid))
     except OSError as error:

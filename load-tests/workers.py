@@ -11,7 +11,9 @@ from workloads import Workload
 # Of a core, for each worker: the load generator needs three times what it makes the server use.
 SHARE = 0.1
 WORK = ("cheap", "mix", "proofs-64")
-CLIENTS = 64
+# As many for one worker as for two, and enough that neither of two runs out of requests: each of two
+# workers with 32 did.
+CLIENTS = 128
 ROUNDS = 5
 TIMEOUT_MS = 2_000
 TIMES_MIN = 1.8
@@ -25,7 +27,7 @@ def run(options, servers, window):
         goodputs = [[], []]
         for number in range(ROUNDS):
             for index, server in enumerate(servers):
-                phase = measure(options, server, workloads[index], SHARE * (index + 1), f"workers-{work}-{number}")
+                phase = measure(options, server, workloads[index], index + 1, f"workers-{work}-{number}")
                 faults += [f"{work}, {index + 1} workers, {fault}" for fault in phase.faults()]
                 goodputs[index].append(phase.goodput)
         times = [two / one for one, two in zip(*goodputs)]
@@ -38,9 +40,9 @@ def run(options, servers, window):
     return faults
 
 
-def measure(options, server, workload, share, name):
+def measure(options, server, workload, workers, name):
     url = f"http://127.0.0.1:{server.port}{server.path}"
     phase = Phase(workload.name, workload, url, 0, options.seconds, None, CLIENTS)
-    with cpu_quota(server.pids(), share):
+    with cpu_quota(server.pids(), SHARE, workers):
         vegeta.offer(name, [phase], TIMEOUT_MS)
     return phase
