@@ -115,13 +115,13 @@ pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 /// An overload that begins within this time after the last one is a relapse.
 pub(crate) const RELAPSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same as `OVERLOAD_PATIENCE`, for a relapse.
-pub(crate) const RELAPSE_PATIENCE: Duration = Duration::from_millis(250);
+/// The same as `OVERLOAD_PATIENCE`, for a relapse, and while the kernel's queue is half full.
+pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time for which a worker has to keep up with its work before connections are let in again.
 pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 
-/// Pause between two looks at that.
+/// Pause between two looks at that, and at the kernel's queue.
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
 /// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and

@@ -12,6 +12,7 @@ mod handshakes;
 mod http_server;
 mod inherited;
 mod intake;
+mod kernel_queue;
 mod load;
 mod proxy_headers;
 mod stopping;

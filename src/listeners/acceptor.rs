@@ -5,6 +5,7 @@
 //! | have room | are given to them in turn |
 //! | have no room | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
+//! | have been overloaded for [`SHORT_PATIENCE`], and that queue is half full, or the last overload has just ended | are refused by the kernel |
 //! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by growing numbers, until so few come that they are accepted as before |
 //! | have few connections | are let in until they have [enough](super::busy_connections) |
 //!
@@ -17,8 +18,7 @@
 
 use std::{
     convert::Infallible,
-    future,
-    io::{self, ErrorKind},
+    future, io,
     net::{Shutdown, TcpListener, TcpStream},
     sync::Arc,
     time::{Duration, Instant},
@@ -34,6 +34,7 @@ use tokio::{
 };
 
 use super::{
+    kernel_queue::KernelQueue,
     load::Loads,
     stopping::{Ended, EndsUnexpectedly, Stopping},
     worker::{self, WorkerHandle},
@@ -41,7 +42,8 @@ use super::{
 use crate::{
     limits::{
         ACCEPT_ERROR_PAUSE, INTAKE_MAX, KEEPING_UP_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE,
-        RELAPSE_PATIENCE, RELAPSE_WITHIN, TRIAL_CONNECTIONS_MAX, TRIAL_GROWTH, TRIAL_TIME,
+        RELAPSE_WITHIN, SHORT_PATIENCE, TRIAL_CONNECTIONS_MAX, TRIAL_GROWTH, TRIAL_TIME,
+        WATCHED_EVERY,
     },
     metrics::ListenerMetrics,
 };
@@ -55,13 +57,6 @@ pub(super) struct Acceptor {
     pub(super) is_inherited: bool,
     pub(super) workers: Workers,
     pub(super) metrics: ListenerMetrics,
-}
-
-/// The kernel's queue of connections.
-struct Queue {
-    listener: rt::net::TcpListener,
-    /// Since when somebody has waited in it.
-    occupied_since: Option<Instant>,
 }
 
 /// The workers of a server.
@@ -146,14 +141,14 @@ impl Acceptor {
             let Some(stream) = queue.next().await? else {
                 continue;
             };
-            let patience = match is_recent(overload_ended) {
-                true => RELAPSE_PATIENCE,
+            let patience = || match is_recent(overload_ended) || queue.is_crowded() {
+                true => SHORT_PATIENCE,
                 false => OVERLOAD_PATIENCE,
             };
             match self.workers.give(stream, patience).await {
                 Given::Soon if queue.occupied_for() < QUEUE_PATIENCE => {}
                 // Who waits for a slot is not refused.
-                Given::AfterASlot => queue.occupied_since = None,
+                Given::AfterASlot => queue.count_again(),
                 Given::Soon | Given::ToNobody => return Ok(()),
             }
         }
@@ -237,7 +232,7 @@ impl Acceptor {
             if !is_over && self.workers.loads.overloaded_for(Instant::now()).is_none() {
                 is_over = self.listen().is_ok();
             }
-            self.workers.give(stream, RELAPSE_PATIENCE).await;
+            self.workers.give(stream, || SHORT_PATIENCE).await;
         }
         Ok(is_over)
     }
@@ -287,46 +282,16 @@ impl Acceptor {
 
     /// The kernel's queue. A new one each time that it was closed: what was known of its readiness
     /// ended with it.
-    fn queue(&self) -> io::Result<Queue> {
-        Ok(Queue {
-            listener: rt::net::TcpListener::from_std(self.listener.try_clone()?)?,
-            occupied_since: None,
-        })
-    }
-}
-
-impl Queue {
-    /// The next connection; `None` if its client has left already.
-    async fn next(&mut self) -> io::Result<Option<TcpStream>> {
-        let accepted = future::poll_fn(|context| {
-            let accepted = self.listener.poll_accept(context);
-            if accepted.is_pending() {
-                self.occupied_since = None;
-            }
-            accepted
-        });
-        // Without tokio's budget, which would make a full queue look empty.
-        match task::unconstrained(accepted).await {
-            Ok((stream, _)) => {
-                self.occupied_since.get_or_insert_with(Instant::now);
-                stream.into_std().map(Some)
-            }
-            Err(error) if is_of_client(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// For how long it has not been empty.
-    fn occupied_for(&self) -> Duration {
-        self.occupied_since
-            .map_or(Duration::ZERO, |since| since.elapsed())
+    fn queue(&self) -> io::Result<KernelQueue> {
+        KernelQueue::of(self.listener.try_clone()?)
     }
 }
 
 impl Workers {
     /// Gives a connection to the next worker that has room for it, once there is one. It is refused
-    /// if all that have slots have been overloaded for longer than `patience`.
-    async fn give(&mut self, mut stream: TcpStream, patience: Duration) -> Given {
+    /// if all that have slots have been overloaded for longer than `patience`, which may change
+    /// meanwhile.
+    async fn give(&mut self, mut stream: TcpStream, patience: impl Fn() -> Duration) -> Given {
         let mut given = Given::Soon;
         loop {
             for _ in 0..self.handles.len() {
@@ -342,11 +307,11 @@ impl Workers {
                 self.took.notified().await;
                 continue;
             };
-            if overloaded_for >= patience {
+            if overloaded_for >= patience() {
                 worker::refuse(stream);
                 return Given::ToNobody;
             }
-            let _ = time::timeout(patience - overloaded_for, self.took.notified()).await;
+            let _ = time::timeout(WATCHED_EVERY, self.took.notified()).await;
         }
     }
 
@@ -368,17 +333,6 @@ impl Workers {
 /// Whether an overload ended so recently that the next one is part of it.
 fn is_recent(overload_ended: Option<Instant>) -> bool {
     overload_ended.is_some_and(|ended| ended.elapsed() < RELAPSE_WITHIN)
-}
-
-/// Whether accepting failed because of the client: the next one may be accepted.
-fn is_of_client(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted
-            | ErrorKind::ConnectionReset
-            | ErrorKind::ConnectionRefused
-            | ErrorKind::Interrupted
-    )
 }
 
 #[cfg(test)]

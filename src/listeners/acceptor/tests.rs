@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    io::Read as _,
+    io::{ErrorKind, Read as _},
     net::{Ipv4Addr, SocketAddr},
     rc::Rc,
     sync::atomic::{AtomicBool, Ordering},
@@ -222,6 +222,33 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
         assert_eq!(scene.take(1).await, client.local_addr().unwrap());
     })
     .await;
+}
+
+/// For how long the only worker has been overloaded when connections are refused, while so many wait
+/// in a queue with room for 64. Before they connected, it was [`SHORT_PATIENCE`].
+async fn refused_after(waiting: usize) -> Duration {
+    let refused_after = Cell::new(Duration::ZERO);
+    scene(1, 1, async |scene| {
+        let _waiting = fill(&scene, 1).await;
+        scene.would_take.set(0);
+        let _held = scene.connect();
+        let _crowd: Vec<_> = (0..waiting).map(|_| scene.connect()).collect();
+        scene.overload(0, SHORT_PATIENCE);
+        scene.until_refusing(true).await;
+        refused_after.set(scene.loads[0].overloaded_for(Instant::now()));
+    })
+    .await;
+    refused_after.get()
+}
+
+#[tokio::test]
+async fn connections_are_refused_sooner_while_the_queue_is_half_full() {
+    assert!(refused_after(20).await >= OVERLOAD_PATIENCE);
+    // A machine may stand still for so long, but not again and again.
+    let mut tries = 0..5;
+    while refused_after(40).await >= OVERLOAD_PATIENCE {
+        assert!(tries.next().is_some(), "refused as late as without a crowd");
+    }
 }
 
 /// The next process, or who opened it, has the socket as it was.
