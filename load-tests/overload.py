@@ -1,7 +1,9 @@
 """Up to ten times what a server can answer, of one key or of several, while it has a share of one core."""
 
+import itertools
 import json
 import resource
+import statistics
 
 import vegeta
 from cpu_quota import cpu_quota
@@ -18,8 +20,8 @@ WORK = {"proofs-64": 0.2, "bulk-logs": 0.2, "calls": 0.1, "mix": 0.05, "cheap": 
 SETTLES_SECONDS = 1
 # Of capacity.
 LOADS = (0.7, 1, 2, 5, 10, 0.7)
-# Connections in a closed loop. The best of their goodputs is the capacity; each is measured before the loads and
-# after them, because the speed of a machine changes.
+# Connections in a closed loop. The best of their goodputs is the capacity. With as many, it is measured again after
+# each load but the last but one, which the recovery follows: the speed of a machine changes from minute to minute.
 CLOSED = (4, 16, 64)
 CLOSED_SECONDS = 4
 TIMEOUT_MS = 1_000
@@ -45,38 +47,45 @@ def offer(options, server, workload, share):
     paths = [server.path, *(f"/v3/{key}" for key in options.other_keys)]
     url, *others = urls = [f"http://127.0.0.1:{server.port}{path}" for path in paths]
     name = f"overload-{options.work}-{server.name}" + (f"-{len(urls)}-keys" if others else "")
-    before = closed_loop(f"{name}-before", workload, urls)
-    expected = max(phase.goodput for phase in before)
+    first = closed_loop(f"{name}-closed", workload, urls)
+    best = max(first, key=lambda phase: phase.goodput)
     phases = []
     for load in LOADS:
-        rate = max(1, round(expected * load))
+        rate = max(1, round(best.goodput * load))
         # Half as many again as wait if no answer comes until the timeout.
         clients = min(round(rate * TIMEOUT_MS / 1_000 * 1.5) + 20, CLIENTS_MAX)
-        start = len(phases) * options.seconds
-        phase = Phase(f"{load:.0%}", workload, url, start, options.seconds, rate, clients)
+        phase = Phase(f"{load:.0%}", workload, url, 0, options.seconds, rate, clients)
         phase.settles, phase.other_urls = SETTLES_SECONDS, tuple(others)
         phases.append(phase)
     # From its first moment on.
-    phases[-1].settles, phases[-1].has_timeline = 0, True
-    resident, used, busy = server.resident_kib(), server.cpu_seconds(), children_seconds()
-    vegeta.offer(name, phases, TIMEOUT_MS)
+    phases[-1].start, phases[-1].settles, phases[-1].has_timeline = options.seconds, 0, True
+    resident, used, busy, closed = server.resident_kib(), 0, 0, [best]
+    for number, offered in enumerate([[phase] for phase in phases[:-2]] + [phases[-2:]]):
+        used, busy = used - server.cpu_seconds(), busy - children_seconds()
+        vegeta.offer(f"{name}-{number}", offered, TIMEOUT_MS)
+        used, busy = used + server.cpu_seconds(), busy + children_seconds()
+        closed += closed_loop(f"{name}-closed-{number}", workload, urls, [best.clients])
     seconds = options.seconds * len(phases)
-    used, busy = (server.cpu_seconds() - used) / seconds, (children_seconds() - busy) / seconds
-    after = closed_loop(f"{name}-after", workload, urls)
-    capacity = max((first.goodput + last.goodput) / 2 for first, last in zip(before, after))
+    between = [(one.goodput + next.goodput) / 2 for one, next in itertools.pairwise(closed)]
+    capacities = [*between, between[-1]]
+    capacity = statistics.mean(capacities)
     print(
-        f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {used:.1%}), "
-        f"closed loop before and after: {closed_loops(before, after)}; "
+        f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {used / seconds:.1%}), "
+        f"closed loop: {', '.join(f'{loop.goodput:,.0f}/s with {loop.clients}' for loop in first)}, "
+        f"and with {best.clients} after the loads {', '.join(f'{loop.goodput:,.0f}' for loop in closed[1:])}; "
         f"{capacity / share:,.0f} answers a second of CPU; "
-        f"vegeta used {busy:.0%} of a core; "
+        f"vegeta used {busy / seconds:.0%} of a core; "
         f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
     )
-    print_phases(phases, capacity)
-    (RESULTS / f"{name}-capacity.json").write_text(json.dumps(capacity))
-    return [f"{server.name}, {fault}" for fault in judge(before + after, phases, capacity)], capacity
+    print_phases(phases, capacities)
+    figures = [phase.figures() | {"capacity": one} for phase, one in zip(phases, capacities)]
+    (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=1))
+    # After an overload, those who are connected keep the server busy, and further ones may be refused.
+    wrong = [phase for phase in closed if phase.wrong]
+    return [f"{server.name}, {fault}" for fault in judge(first + wrong, phases, capacities)], capacity
 
 
-def closed_loop(name, workload, urls):
+def closed_loop(name, workload, urls, connections=CLOSED):
     phases = [
         Phase(
             title=f"{clients} connections",
@@ -89,16 +98,10 @@ def closed_loop(name, workload, urls):
             clients=clients,
             settles=SETTLES_SECONDS,
         )
-        for number, clients in enumerate(CLOSED)
+        for number, clients in enumerate(connections)
     ]
     vegeta.offer(name, phases, TIMEOUT_MS)
     return phases
-
-
-def closed_loops(before, after):
-    return ", ".join(
-        f"{first.goodput:,.0f} and {last.goodput:,.0f}/s with {first.clients}" for first, last in zip(before, after)
-    )
 
 
 def children_seconds():
@@ -111,7 +114,7 @@ HEAD = ["load", "offered/s", "sent", "goodput/s", "of capacity"]
 HEAD += ["refused", "late", "wrong", "whole", "p50 ms", "p99 ms", "x 70%"]
 
 
-def print_phases(phases, capacity):
+def print_phases(phases, capacities):
     calm = phases[0].p99_ms
     table(
         HEAD,
@@ -121,7 +124,7 @@ def print_phases(phases, capacity):
                 f"{phase.rate:,}",
                 f"{phase.achieved:.0%}",
                 f"{phase.goodput:,.0f}",
-                f"{phase.goodput / capacity:.0%}",
+                f"{phase.goodput / capacity:.0%}" if capacity else "-",
                 f"{phase.share(phase.refused):.0%}",
                 f"{phase.share(phase.late):.0%}",
                 phase.wrong,
@@ -130,17 +133,17 @@ def print_phases(phases, capacity):
                 f"{phase.p99_ms:.1f}" if phase.good else "-",
                 f"{phase.p99_ms / calm:.1f}" if phase.good and calm else "-",
             )
-            for phase in phases
+            for phase, capacity in zip(phases, capacities)
         ],
     )
 
 
-def judge(closed, phases, capacity):
-    """What is wrong."""
+def judge(closed, phases, capacities):
+    """What is wrong. Each phase is compared with the capacity around it."""
     faults = [fault for phase in closed for fault in phase.faults()]
     faults += [fault for phase in phases for fault in phase.faults()]
     p99_max = P99_MAX * phases[0].p99_ms
-    for load, phase in zip(LOADS, phases):
+    for load, phase, capacity in zip(LOADS, phases, capacities):
         least = GOODPUT_MIN.get(load)
         if least and phase.goodput < least * capacity:
             faults.append(f"{phase.title}: goodput is {phase.goodput / capacity:.0%} of capacity, at least {least:.0%}")
