@@ -33,6 +33,8 @@ CLIENTS_MAX = 4_000
 GOODPUT_MIN = {5: 0.95, 10: 0.90}
 P99_MAX = 3
 RECOVERY_MAX = 1.0
+# Of the capacity before all loads, in the closed loop after each.
+LEFT_MIN = 0.5
 
 
 def measure(options, server, window):
@@ -59,30 +61,40 @@ def offer(options, server, workload, share):
         phases.append(phase)
     # From its first moment on.
     phases[-1].start, phases[-1].settles, phases[-1].has_timeline = options.seconds, 0, True
-    resident, used, busy, closed = server.resident_kib(), 0, 0, [best]
+    resident, used, busy, later = server.resident_kib(), [], [], []
     for number, offered in enumerate([[phase] for phase in phases[:-2]] + [phases[-2:]]):
-        used, busy = used - server.cpu_seconds(), busy - children_seconds()
+        began = server.cpu_seconds(), children_seconds()
         vegeta.offer(f"{name}-{number}", offered, TIMEOUT_MS)
-        used, busy = used + server.cpu_seconds(), busy + children_seconds()
-        closed += closed_loop(f"{name}-closed-{number}", workload, urls, [best.clients])
+        used.append(server.cpu_seconds() - began[0])
+        busy.append(children_seconds() - began[1])
+        later += closed_loop(f"{name}-closed-{number}", workload, urls, [best.clients])
     seconds = options.seconds * len(phases)
-    between = [(one.goodput + next.goodput) / 2 for one, next in itertools.pairwise(closed)]
-    capacities = [*between, between[-1]]
+    means = [(before.goodput + after.goodput) / 2 for before, after in itertools.pairwise([best, *later])]
+    # The recovery follows the load before it without a closed loop in between.
+    capacities = [*means, means[-1]]
     capacity = statistics.mean(capacities)
     print(
-        f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {used / seconds:.1%}), "
+        f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {sum(used) / seconds:.1%}), "
         f"closed loop: {', '.join(f'{loop.goodput:,.0f}/s with {loop.clients}' for loop in first)}, "
-        f"and with {best.clients} after the loads {', '.join(f'{loop.goodput:,.0f}' for loop in closed[1:])}; "
+        f"and with {best.clients} after the loads {', '.join(closed_loop_said(loop) for loop in later)}; "
         f"{capacity / share:,.0f} answers a second of CPU; "
-        f"vegeta used {busy / seconds:.0%} of a core; "
+        f"vegeta used {sum(busy) / seconds:.0%} of a core; "
         f"resident {resident / 1024:.0f} MiB before, {server.resident_kib() / 1024:.0f} after"
     )
     print_phases(phases, capacities)
     figures = [phase.figures() | {"capacity": one} for phase, one in zip(phases, capacities)]
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=1))
-    # After an overload, those who are connected keep the server busy, and further ones may be refused.
-    wrong = [phase for phase in closed if phase.wrong]
-    return [f"{server.name}, {fault}" for fault in judge(first + wrong, phases, capacities)], capacity
+    faults = judge(first, phases, capacities)
+    # What an overload has left unable to answer would have a low capacity after it.
+    left = [loop for loop in later if loop.wrong or loop.goodput < LEFT_MIN * best.goodput]
+    faults += [f"after a load, a closed loop has {closed_loop_said(loop)}, {loop.wrong} wrong" for loop in left]
+    return [f"{server.name}, {fault}" for fault in faults], capacity
+
+
+def closed_loop_said(loop):
+    """Its goodput, and which share of its requests was refused or late, if any was."""
+    missed = loop.share(loop.refused + loop.late)
+    return f"{loop.goodput:,.0f}/s" + (f" ({missed:.0%} refused or late)" if missed else "")
 
 
 def closed_loop(name, workload, urls, connections=CLOSED):

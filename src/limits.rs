@@ -104,18 +104,18 @@ pub(crate) const BUSY_WAIT_MAX: Duration = Duration::from_millis(200);
 pub(crate) const OVERLOAD_MEMORY: Duration = Duration::from_millis(500);
 
 /// Time for which all workers may be overloaded, and a connection wait for them, before new ones
-/// are refused: long enough for a burst, and for a machine that is busy with other work.
+/// are refused: long enough for a small burst, and for a machine that is busy with other work.
 pub(crate) const OVERLOAD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time for which the kernel's queue may have connections without a break before new ones are
-/// refused: thousands of clients that reconnect at once get in before. After that, those who wait
-/// may have left already.
+/// refused: thousands of clients that reconnect get in before, if turns are short. Later, those who
+/// wait may have left already.
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// An overload that begins within this time after the last one is a relapse.
 pub(crate) const RELAPSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same as `OVERLOAD_PATIENCE`, for a relapse, and while the kernel's queue is half full.
+/// The same as `OVERLOAD_PATIENCE`, for a relapse, and while more than half of `BACKLOG` wait.
 pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time for which a worker has to keep up with its work before connections are let in again.

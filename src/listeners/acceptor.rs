@@ -5,7 +5,7 @@
 //! | have room | are given to them in turn |
 //! | have no room | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
-//! | have been overloaded for [`SHORT_PATIENCE`], and that queue is half full, or the last overload has just ended | are refused by the kernel |
+//! | have been overloaded for [`SHORT_PATIENCE`] while that queue is more than half full, or within [`RELAPSE_WITHIN`] after the last overload | are refused by the kernel |
 //! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by growing numbers, until so few come that they are accepted as before |
 //! | have few connections | are let in until they have [enough](super::busy_connections) |
 //!
@@ -141,14 +141,14 @@ impl Acceptor {
             let Some(stream) = queue.next().await? else {
                 continue;
             };
-            let patience = || match is_recent(overload_ended) || queue.is_crowded() {
+            let patience = || match is_recent(overload_ended) || queue.is_more_than_half_full() {
                 true => SHORT_PATIENCE,
                 false => OVERLOAD_PATIENCE,
             };
             match self.workers.give(stream, patience).await {
                 Given::Soon if queue.occupied_for() < QUEUE_PATIENCE => {}
                 // Who waits for a slot is not refused.
-                Given::AfterASlot => queue.count_again(),
+                Given::AfterASlot => queue.restart_wait(),
                 Given::Soon | Given::ToNobody => return Ok(()),
             }
         }
@@ -307,7 +307,12 @@ impl Workers {
                 self.took.notified().await;
                 continue;
             };
-            if overloaded_for >= patience() {
+            let patience = match given {
+                // Who waits for a slot is not refused for how many do.
+                Given::AfterASlot => OVERLOAD_PATIENCE,
+                Given::Soon | Given::ToNobody => patience(),
+            };
+            if overloaded_for >= patience {
                 worker::refuse(stream);
                 return Given::ToNobody;
             }

@@ -58,28 +58,28 @@ impl KernelQueue {
     }
 
     /// Counts from now on for how long it has not been empty.
-    pub(super) fn count_again(&mut self) {
+    pub(super) fn restart_wait(&mut self) {
         self.occupied_since = None;
     }
 
     /// Whether it is more than half full. Who finds it full is neither accepted nor refused, and
     /// tries again a second later. On other systems than Linux, that is not known.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(super) fn is_more_than_half_full(&self) -> bool {
         #[cfg(target_os = "linux")]
-        let fill = fill(&self.listener);
+        let known = length_and_room(&self.listener);
         #[cfg(not(target_os = "linux"))]
-        let fill = None::<(u32, u32)>;
-        fill.is_some_and(|(waiting, most)| waiting > most / 2)
+        let known = None::<(u32, u32)>;
+        known.is_some_and(|(waiting, most)| waiting > most / 2)
     }
 }
 
 /// How many connections wait in a listener's queue, and how many have room; `None` if the kernel
 /// does not say so.
 #[cfg(target_os = "linux")]
-fn fill(listener: &impl AsRawFd) -> Option<(u32, u32)> {
+fn length_and_room(listener: &impl AsRawFd) -> Option<(u32, u32)> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut size = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
-    #[expect(unsafe_code, reason = "no crate has this option of a listener")]
+    #[expect(unsafe_code, reason = "neither rustix nor socket2 has this option")]
     // SAFETY: the kernel writes `size` bytes at most. All fields are numbers, which zeros are, too.
     let (failed, info) = unsafe {
         let failed = libc::getsockopt(
@@ -111,11 +111,13 @@ fn is_of_client(error: &io::Error) -> bool {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
+    use tokio::time;
+
     use super::*;
-    use crate::listeners::bind;
+    use crate::{limits::QUEUE_PATIENCE, listeners::bind};
 
     #[tokio::test]
-    async fn a_queue_is_crowded_while_more_than_half_of_it_is_full() {
+    async fn a_queue_says_when_it_has_more_than_half_of_its_room_taken() {
         const BACKLOG: usize = 16;
 
         let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -127,12 +129,26 @@ mod tests {
         let mut clients = Vec::new();
         for count in 1..=BACKLOG {
             clients.push(TcpStream::connect(address).unwrap());
-            assert_eq!(fill(&queue.listener), Some((count as u32, BACKLOG as u32)));
-            assert_eq!(queue.is_crowded(), count > BACKLOG / 2, "{count}");
+            // A client knows that it is connected a little earlier.
+            let arrived = async {
+                while length_and_room(&queue.listener) != Some((count as u32, BACKLOG as u32)) {
+                    task::yield_now().await;
+                }
+            };
+            time::timeout(QUEUE_PATIENCE, arrived).await.unwrap();
+            assert_eq!(
+                queue.is_more_than_half_full(),
+                count > BACKLOG / 2,
+                "{count}"
+            );
         }
         for count in (0..BACKLOG).rev() {
             queue.next().await.unwrap();
-            assert_eq!(queue.is_crowded(), count > BACKLOG / 2, "{count}");
+            assert_eq!(
+                queue.is_more_than_half_full(),
+                count > BACKLOG / 2,
+                "{count}"
+            );
         }
     }
 }

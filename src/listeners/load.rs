@@ -74,10 +74,18 @@ impl Load {
         self.0.lock().room
     }
 
-    /// For how long its turns have been long again and again.
+    /// For how long its turns have been long again and again: until now if it takes nobody, else
+    /// until the last of them.
     pub(super) fn overloaded_for(&self, now: Instant) -> Duration {
-        let since = self.0.lock().overloaded_since(now);
-        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        let state = self.0.lock();
+        let until = match (state.room, state.long_turns) {
+            (Room::For(_) | Room::NoSlot, Some((_, last))) => last,
+            (Room::Overloaded, _) | (_, None) => now,
+        };
+        let since = state.overloaded_since(now);
+        since.map_or(Duration::ZERO, |since| {
+            until.saturating_duration_since(since)
+        })
     }
 }
 
@@ -130,9 +138,11 @@ mod tests {
         let began = Instant::now();
         // All times are in units of `OVERLOAD_MEMORY`.
         let at = |time: f64| began + OVERLOAD_MEMORY.mul_f64(time);
-        let cases: [Case; 8] = [
+        let cases: [Case; 9] = [
             (&[], 1.0, 0.0),
             (&[(0.5, Long(0.2))], 0.6, 0.4),
+            // One long turn is no long overload, although it is remembered.
+            (&[(0.5, Long(0.4)), (0.5, Short)], 1.4, 0.1),
             // As long as it takes nobody, however long that is.
             (&[(0.5, Long(0.2))], 9.0, 8.8),
             (&[(5.0, Long(0.2)), (9.0, Long(5.0))], 9.0, 8.8),
@@ -145,7 +155,7 @@ mod tests {
                     (1.4, Short),
                 ],
                 2.3,
-                2.1,
+                1.2,
             ),
             // If others follow later, it is another one.
             (

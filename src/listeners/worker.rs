@@ -370,7 +370,7 @@ impl Incoming {
             self.load.set_overloaded(began, now);
             self.took.notify_one();
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
-                // Those who come later are refused: nobody may wait for longer than they.
+                // Those who come later are refused, and these have waited for long enough.
                 self.taken.drain(..).for_each(refuse);
                 open.taken.set(0);
                 while let Ok(stream) = self.connections.try_recv() {

@@ -224,30 +224,35 @@ async fn connections_are_refused_while_all_workers_are_overloaded() {
     .await;
 }
 
-/// For how long the only worker has been overloaded when connections are refused, while so many wait
-/// in a queue with room for 64. Before they connected, it was [`SHORT_PATIENCE`].
+/// The only worker has been overloaded for longer than [`SHORT_PATIENCE`], and the acceptor waits
+/// for it. Then so many connect; their queue has room for 64. Returns for how long the worker had
+/// been overloaded when they were refused.
 async fn refused_after(waiting: usize) -> Duration {
-    let refused_after = Cell::new(Duration::ZERO);
+    let measured = Cell::new(Duration::ZERO);
     scene(1, 1, async |scene| {
         let _waiting = fill(&scene, 1).await;
         scene.would_take.set(0);
         let _held = scene.connect();
-        let _crowd: Vec<_> = (0..waiting).map(|_| scene.connect()).collect();
         scene.overload(0, SHORT_PATIENCE);
+        let overloaded_for = || scene.loads[0].overloaded_for(Instant::now());
+        while overloaded_for() < SHORT_PATIENCE + 3 * WATCHED_EVERY {
+            task::yield_now().await;
+        }
+        let _queued: Vec<_> = (0..waiting).map(|_| scene.connect()).collect();
         scene.until_refusing(true).await;
-        refused_after.set(scene.loads[0].overloaded_for(Instant::now()));
+        measured.set(overloaded_for());
     })
     .await;
-    refused_after.get()
+    measured.get()
 }
 
 #[tokio::test]
-async fn connections_are_refused_sooner_while_the_queue_is_half_full() {
+async fn connections_are_refused_sooner_while_the_queue_is_more_than_half_full() {
     assert!(refused_after(20).await >= OVERLOAD_PATIENCE);
     // A machine may stand still for so long, but not again and again.
     let mut tries = 0..5;
     while refused_after(40).await >= OVERLOAD_PATIENCE {
-        assert!(tries.next().is_some(), "refused as late as without a crowd");
+        assert!(tries.next().is_some(), "refused as late as while few wait");
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, OnceLock},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use rustls::{
@@ -121,7 +121,7 @@ impl Authority {
         let signed = ["ca", "-batch", "-notext", "-extensions", kind];
         let when = ["-startdate", from, "-enddate", to];
         let files = ["-in", &request, "-out", &certificate];
-        let _list = self.list.lock().unwrap();
+        let _list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         self.openssl(&[&signed[..], &CONFIG, &when, &files].concat());
         Pair {
             certificate: self.folder.join(certificate),
