@@ -37,9 +37,9 @@ const TOLERANCE: f64 = 1.3;
 /// Connections of each tenant that stay, also where the machine is too slow for them.
 const CONNECTIONS_MIN: [usize; 2] = [4, 8];
 
-/// Code that counts from 8,000 down to 0. A thread of the pool runs it for about 0.5 ms. The workers
-/// and the clients need a tenth of that for such a call, so it is the pool that is busy. A call of
-/// four times the time would have its turns only when nothing else runs on the machine.
+/// Code that counts from 8,000 down to 0. A thread of the pool runs it for about 0.5 ms. The
+/// workers and the clients need a tenth of that for such a call, so it is the pool that is busy. A
+/// call of four times the time would have its turns only when nothing else runs on the machine.
 const COUNT_DOWN: &str = "0x62001f405b60019003806004570000";
 
 /// What has become of the requests of two tenants.
