@@ -72,10 +72,10 @@ def offer(options, server, workload, share):
     means = [(before.goodput + after.goodput) / 2 for before, after in itertools.pairwise([best, *later])]
     # The recovery follows the load before it without a closed loop in between.
     capacities = [*means, means[-1]]
-    capacity = statistics.mean(capacities)
+    capacity = statistics.mean(means)
     print(
         f"\n{server.name}, {options.work}, keys: {len(urls)}, {share:.0%} of a core (used: {sum(used) / seconds:.1%}), "
-        f"closed loop: {', '.join(f'{loop.goodput:,.0f}/s with {loop.clients}' for loop in first)}, "
+        f"closed loop: {', '.join(f'{closed_loop_said(loop)} with {loop.clients}' for loop in first)}, "
         f"and with {best.clients} after the loads {', '.join(closed_loop_said(loop) for loop in later)}; "
         f"{capacity / share:,.0f} answers a second of CPU; "
         f"vegeta used {sum(busy) / seconds:.0%} of a core; "

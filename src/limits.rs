@@ -115,7 +115,8 @@ pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 /// An overload that begins within this time after the last one is a relapse.
 pub(crate) const RELAPSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same as `OVERLOAD_PATIENCE`, for a relapse, and while more than half of `BACKLOG` wait.
+/// The same as `OVERLOAD_PATIENCE`, for a relapse, and while the kernel's queue is more than half
+/// full.
 pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Time for which a worker has to keep up with its work before connections are let in again.

@@ -76,7 +76,7 @@ impl KernelQueue {
 /// How many connections wait in a listener's queue, and how many have room; `None` if the kernel
 /// does not say so.
 #[cfg(target_os = "linux")]
-fn length_and_room(listener: &impl AsRawFd) -> Option<(u32, u32)> {
+pub(super) fn length_and_room(listener: &impl AsRawFd) -> Option<(u32, u32)> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut size = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
     #[expect(unsafe_code, reason = "neither rustix nor socket2 has this option")]

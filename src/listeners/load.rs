@@ -58,7 +58,7 @@ impl Load {
     /// Turns from then until now took so long that the worker takes nobody.
     pub(super) fn set_overloaded(&self, began: Instant, now: Instant) {
         let mut state = self.0.lock();
-        let first = state.overloaded_since(began).unwrap_or(began);
+        let first = state.overload(began).map_or(began, |(first, _)| first);
         *state = State {
             room: Room::Overloaded,
             long_turns: Some((first, now)),
@@ -77,14 +77,9 @@ impl Load {
     /// For how long its turns have been long again and again: until now if it takes nobody, else
     /// until the last of them.
     pub(super) fn overloaded_for(&self, now: Instant) -> Duration {
-        let state = self.0.lock();
-        let until = match (state.room, state.long_turns) {
-            (Room::For(_) | Room::NoSlot, Some((_, last))) => last,
-            (Room::Overloaded, _) | (_, None) => now,
-        };
-        let since = state.overloaded_since(now);
-        since.map_or(Duration::ZERO, |since| {
-            until.saturating_duration_since(since)
+        let overload = self.0.lock().overload(now);
+        overload.map_or(Duration::ZERO, |(began, until)| {
+            until.saturating_duration_since(began)
         })
     }
 }
@@ -107,11 +102,14 @@ impl Loads {
 }
 
 impl State {
-    fn overloaded_since(&self, now: Instant) -> Option<Instant> {
+    /// When the overload began that is not over yet, and until when turns have been long.
+    fn overload(&self, now: Instant) -> Option<(Instant, Instant)> {
         let (first, last) = self.long_turns?;
-        let goes_on =
-            self.room == Room::Overloaded || now.saturating_duration_since(last) < OVERLOAD_MEMORY;
-        goes_on.then_some(first)
+        if self.room == Room::Overloaded {
+            return Some((first, now));
+        }
+        let goes_on = now.saturating_duration_since(last) < OVERLOAD_MEMORY;
+        goes_on.then_some((first, last))
     }
 }
 

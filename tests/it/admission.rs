@@ -9,7 +9,7 @@ use nearhead::limits::BATCH_REPLY_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Connection, Server, check, json as parse, wait_until},
+    harness::{Connection, Server, check, count_down, json as parse, wait_until},
     proofs,
 };
 
@@ -40,8 +40,8 @@ fn a_short_call_waits_for_no_long_one() {
     let gas = ["--call-gas-max", "1000000000"];
     let server = Server::start(&[&STILL[..], &options, &gas].concat());
     let contract = "0x00000000000000000000000000000000000c0de5";
-    // Counts down from 30 million, at 26 gas each, and returns 42.
-    let code = "0x6301c9c3805b6001900380600557602a5f5260205ff3";
+    // Returns 42.
+    let code = count_down(30_000_000, "602a5f5260205ff3");
     let long = json!([{"to": contract}, "latest", {contract: {"code": code}}]);
     let long = request("eth_call", &long);
     let short = request("eth_call", &json!([{"to": contract}]));

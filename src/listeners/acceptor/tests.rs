@@ -425,6 +425,29 @@ async fn connections_wait_for_a_slot() {
     .await;
 }
 
+/// A worker that has become free is overloaded: those who have waited for its slot wait for as long
+/// as others, however many they are.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_crowd_that_has_waited_for_a_slot_is_not_refused_sooner() {
+    scene(1, 1, async |scene| {
+        let _clients = fill(&scene, 1).await;
+        scene.would_take.set(0);
+        scene.loads[0].set_no_slot();
+        let _held = scene.connect();
+        let _queued: Vec<_> = (0..40).map(|_| scene.connect()).collect();
+        // 40 are left once the acceptor has the first one, for which it finds no slot.
+        while crate::listeners::kernel_queue::length_and_room(&scene.socket) != Some((40, 64)) {
+            task::yield_now().await;
+        }
+        scene.overload(0, SHORT_PATIENCE);
+        scene.took.notify_one();
+        scene.until_refusing(true).await;
+        assert!(scene.loads[0].overloaded_for(Instant::now()) >= OVERLOAD_PATIENCE);
+    })
+    .await;
+}
+
 /// However short turns are: those at the end of the queue have left before they are answered.
 #[tokio::test]
 async fn connections_are_refused_once_the_queue_has_not_been_empty_for_long() {

@@ -106,3 +106,8 @@ pub(crate) fn quantity(value: &Value) -> u64 {
     let digits = digits.unwrap_or_else(|| panic!("not a quantity: {value}"));
     u64::from_str_radix(digits, 16).unwrap()
 }
+
+/// Code that counts from `rounds` down to 0, at 26 gas each, and goes on with `rest`.
+pub(crate) fn count_down(rounds: u32, rest: &str) -> String {
+    format!("0x63{rounds:08x}5b6001900380600557{rest}")
+}

@@ -10,7 +10,7 @@ use nearhead_tenants::{limits::TenantLimits, record::KeySettings};
 use serde_json::json;
 
 use super::prepared_store::PreparedStore;
-use crate::harness::{Connection, Server, request, wait_until};
+use crate::harness::{Connection, Server, count_down, request, wait_until};
 
 /// Connections of the first tenant of a pair, and of the second. In the order of arrival, the
 /// answers would be as these are. The pool needs 20 ms for the requests of the first one, so its
@@ -37,10 +37,10 @@ const TOLERANCE: f64 = 1.3;
 /// Connections of each tenant that stay, also where the machine is too slow for them.
 const CONNECTIONS_MIN: [usize; 2] = [4, 8];
 
-/// Code that counts from 8,000 down to 0. A thread of the pool runs it for about 0.5 ms. The
-/// workers and the clients need a tenth of that for such a call, so it is the pool that is busy. A
-/// call of four times the time would have its turns only when nothing else runs on the machine.
-const COUNT_DOWN: &str = "0x62001f405b60019003806004570000";
+/// What a call counts down from. A thread of the pool runs it for about 0.5 ms. The workers and the
+/// clients need a tenth of that for such a call, so it is the pool that is busy. A call of four
+/// times the time would have its turns only when nothing else runs on the machine.
+const ROUNDS: u32 = 8_000;
 
 /// What has become of the requests of two tenants.
 struct Contest {
@@ -120,7 +120,7 @@ fn contend(
     names: [&str; 2],
     is_right: impl Fn([usize; 2]) -> bool,
 ) -> Vec<[usize; 2]> {
-    let query = request(1, "eth_call", &json!([{"data": COUNT_DOWN}])).to_string();
+    let query = request(1, "eth_call", &json!([{"data": count_down(ROUNDS, "00")}])).to_string();
     let contest = Contest::new();
     thread::scope(|scope| {
         let _over = Over(&contest);
