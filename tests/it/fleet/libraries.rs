@@ -34,8 +34,9 @@ const ENDS_AT_1001: &str = "web3js";
 /// The client that takes longest to make its calls.
 const SLOWEST: &str = "web3py";
 
-/// Another leader may take the time of the lease, and some more on a machine that is busy.
-pub(super) const MIN_BLOCK_WAIT: [&str; 2] = ["--min-block-wait", "10s"];
+/// Another leader may take the time of the lease, and some more on a machine that is busy. There, a
+/// call of a contract may take long, too.
+pub(super) const PATIENT_OPTIONS: [&str; 4] = ["--min-block-wait", "10s", "--call-timeout", "60s"];
 
 /// A client by its name, and the others.
 fn with_first(name: &str) -> (&NamedClient, impl Iterator<Item = &NamedClient>) {
@@ -73,7 +74,7 @@ fn five_libraries_go_on_while_a_leader_is_killed_and_a_process_is_replaced() {
     let first = chain.take(40, &mut engine);
     let node = stage.geth.address();
     let url = stage.redis.url();
-    let further = [&["--fleet", &url][..], &MIN_BLOCK_WAIT].concat();
+    let further = [&["--fleet", &url][..], &PATIENT_OPTIONS].concat();
     let arguments = stage.arguments(Some(node), &further);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let join = || Server::of(&mut serving(&arguments));

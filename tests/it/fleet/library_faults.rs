@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{
     example_loop::ExampleLoop,
     leading::PAUSED,
-    libraries::{self, MIN_BLOCK_WAIT},
+    libraries::{self, PATIENT_OPTIONS},
     library_sessions::{LibrarySessions, SUBSCRIPTIONS},
     link::Link,
     member::{Member, expired, leader_at},
@@ -37,10 +37,10 @@ use crate::{
 const STEP_TIME: Duration = Duration::from_millis(150);
 
 /// What all processes have.
-const OPTIONS: [[&str; 2]; 2] = [
-    MIN_BLOCK_WAIT,
+const OPTIONS: [&[&str]; 2] = [
+    &PATIENT_OPTIONS,
     // A proxy notices within this time that a process is not ready any more.
-    ["--shutdown-delay", "3s"],
+    &["--shutdown-delay", "3s"],
 ];
 
 /// Times that each example runs in each fault. It runs again after it.
@@ -109,7 +109,7 @@ impl<'a> Fleet<'a> {
         proxy: &'a RoundRobin,
         examples: &'a ExampleLoop,
     ) -> Self {
-        let join = |()| Member::join(&stage, true, OPTIONS.as_flattened());
+        let join = |()| Member::join(&stage, true, &OPTIONS.concat());
         let members: Vec<Member> = [(); 3].map(join).into();
         let servers: Vec<&Server> = members.iter().map(|member| &member.server).collect();
         wait_heads(&servers, head);
@@ -327,7 +327,7 @@ impl<'a> Fleet<'a> {
         for left in (1..=self.members.len()).rev() {
             driver.allow(STEPS_MAX / self.members.len());
             driver.wait_steps(1);
-            let next = Member::join(&self.stage, true, OPTIONS.as_flattened());
+            let next = Member::join(&self.stage, true, &OPTIONS.concat());
             self.proxy.add(next.server.address);
             // Sessions move to new processes alone.
             self.sessions.proxy.add(next.server.address);
@@ -359,7 +359,7 @@ impl<'a> Fleet<'a> {
     fn start_replica(&mut self, calls: &[Call]) {
         let link = Link::to(self.stage.redis.address());
         link.cut();
-        let mut command = Member::command(&self.stage, &link, false, OPTIONS.as_flattened());
+        let mut command = Member::command(&self.stage, &link, false, &OPTIONS.concat());
         let process = Process::start(&mut command);
         wait_until("it asks the store", || link.is_waited_for());
         self.driver.step();
