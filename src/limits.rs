@@ -74,6 +74,10 @@ pub(crate) const BACKLOG: i32 = 4_096;
 /// requests of the others, so only a worker that lacks connections takes more.
 pub(crate) const INTAKE_MAX: usize = 16;
 
+/// Time in which a worker takes `INTAKE_MAX` connections, or twice as many as in the one before:
+/// a worker with a CPU quota shows within some periods of it what they have asked for.
+pub(crate) const INTAKE_TIME: Duration = Duration::from_millis(100);
+
 /// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, calls and requests before
 /// they begin, after which a worker takes connections; otherwise it is overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
@@ -95,10 +99,6 @@ pub(crate) const BUSY_REQUESTS: u64 = 256;
 
 /// The same in CPU time, if that is used before: requests that cost much come slowly.
 pub(crate) const BUSY_LOOK_TIME: Duration = Duration::from_millis(100);
-
-/// Longest wait of large replies, calls and requests before they begin with which a busy worker
-/// gets more than `BUSY_CONNECTIONS_MIN`: what other threads do for a request is not in its cost.
-pub(crate) const BUSY_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Long turns of a worker with less than that between them belong to one overload.
 pub(crate) const OVERLOAD_MEMORY: Duration = Duration::from_millis(500);

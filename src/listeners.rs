@@ -32,7 +32,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     admin::{self, AdminState},
     config::{AdminListen, Config},
-    connections::{Liveness, SharedWatch, Watch, descriptors::Besides},
+    connections::{Liveness, PoolWait, SharedWatch, Watch, descriptors::Besides},
     http::{self, ServerState},
     limits,
     metrics::ListenerKind,
@@ -191,7 +191,8 @@ impl Sockets {
         };
         let liveness = Liveness::default();
         let watch = SharedWatch::with_liveness(&liveness);
-        let watch = watch.with_calls(Arc::clone(&state.reads.calls_waiting));
+        let reads = state.reads.clone();
+        let watch = watch.with_pool(PoolWait::new(move |now| reads.pool_wait(now)));
         let clients = HttpServer::new(config, Shape::of_clients(config), watch, &state.metrics);
         let clients = clients
             .with_proxy_headers(config.proxy_protocol.then(|| admin_state.own.clone()))

@@ -47,7 +47,7 @@ pub use liveness::LivenessWatch;
 pub(crate) use new_connections::NewConnections;
 pub(crate) use own_connections::OwnConnections;
 pub(crate) use slots::SlotLimits;
-pub(crate) use watch::{Answering, SharedWatch, Watch, WatchLimits};
+pub(crate) use watch::{Answering, PoolWait, SharedWatch, Watch, WatchLimits};
 
 #[cfg(test)]
 pub(crate) use socket_pair::socket_pair;

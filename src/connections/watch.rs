@@ -6,6 +6,7 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    fmt,
     net::IpAddr,
     os::fd::AsRawFd as _,
     rc::{Rc, Weak},
@@ -14,7 +15,7 @@ use std::{
 };
 
 use actix_web::rt::net::TcpStream;
-use nearhead_actors::admission::{FirstTurns, ReplyCharge, ReplyTurns, RequestWaits};
+use nearhead_actors::admission::{ReplyCharge, ReplyTurns, RequestWaits};
 use socket2::SockRef;
 
 use super::{
@@ -39,6 +40,8 @@ pub(crate) struct Watch {
     now: Cell<Tick>,
     /// Requests that have begun since the start.
     requests_begun: Cell<u64>,
+    /// Connections on which a request is answered, and no part of the reply is taken yet.
+    answering: Cell<usize>,
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
@@ -53,12 +56,16 @@ pub(crate) struct Watch {
     metrics: Metrics,
 }
 
+/// Tells how long a query would wait for the pool that came then.
+#[derive(Clone)]
+pub(crate) struct PoolWait(Arc<dyn Fn(Instant) -> Duration + Send + Sync>);
+
 /// What the watches of a listener's workers share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedWatch {
     owners: Arc<Owners>,
-    /// The calls of contracts that wait for a thread: all workers have the same threads.
-    calls_waiting: Arc<FirstTurns>,
+    /// All workers have the same pool.
+    pool_wait: PoolWait,
     liveness: Liveness,
 }
 
@@ -82,6 +89,25 @@ pub(crate) struct Answering {
     connection: Rc<Connection>,
 }
 
+impl PoolWait {
+    pub(crate) fn new(wait: impl Fn(Instant) -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wait))
+    }
+}
+
+impl Default for PoolWait {
+    /// Nothing waits.
+    fn default() -> Self {
+        Self::new(|_| Duration::ZERO)
+    }
+}
+
+impl fmt::Debug for PoolWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PoolWait").finish_non_exhaustive()
+    }
+}
+
 impl SharedWatch {
     /// For workers whose liveness is watched.
     pub(crate) fn with_liveness(liveness: &Liveness) -> Self {
@@ -91,12 +117,9 @@ impl SharedWatch {
         }
     }
 
-    /// The same, for workers that these calls keep waiting.
-    pub(crate) fn with_calls(self, calls_waiting: Arc<FirstTurns>) -> Self {
-        Self {
-            calls_waiting,
-            ..self
-        }
+    /// The same, for workers whose queries run on this pool.
+    pub(crate) fn with_pool(self, pool_wait: PoolWait) -> Self {
+        Self { pool_wait, ..self }
     }
 }
 
@@ -126,6 +149,7 @@ impl Watch {
         Self {
             now: Cell::new(0),
             requests_begun: Cell::new(0),
+            answering: Cell::new(0),
             connections: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
@@ -155,25 +179,23 @@ impl Watch {
         self.slots.have_one_owner()
     }
 
-    /// How long large replies of this worker and calls of contracts wait for their first turn, or
-    /// small requests for theirs if that is longer.
+    /// How long large replies of this worker wait for their first turn, light queries and calls of
+    /// contracts for the pool, or small requests for their turn: the longest of these.
     ///
     /// Tenants share the turns, so a flood of one delays that one alone. What has connections of
     /// several waits unseen, but for small requests: [`RequestWaits::waited`] says which. A worker
-    /// makes its own replies, and all have the threads for calls.
-    pub(crate) fn work_waited(&self) -> Duration {
+    /// makes its own replies, and all have the pool.
+    pub(crate) fn work_wait(&self) -> Duration {
         let now = Instant::now();
-        let seen = |is_seen, waited| if is_seen { waited } else { Duration::ZERO };
-        let replies = seen(self.has_one_owner(), self.reply_turns.waited(now));
+        let seen = |is_seen, wait| if is_seen { wait } else { Duration::ZERO };
+        let replies = seen(self.has_one_owner(), self.reply_turns.wait_of_next(now));
         let requests = self.request_waits.get();
         let requests = requests.map_or(Duration::ZERO, |waits| waits.waited(now));
         let SharedWatch {
-            owners,
-            calls_waiting,
-            ..
+            owners, pool_wait, ..
         } = &self.shared;
-        let calls = seen(owners.are_one(), calls_waiting.waited(now));
-        requests.max(replies).max(calls)
+        let queries = seen(owners.are_one(), (pool_wait.0)(now));
+        requests.max(replies).max(queries)
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others
@@ -214,6 +236,12 @@ impl Watch {
         self.requests_begun.get()
     }
 
+    /// Connections whose clients wait for a reply of which they have taken nothing yet, and those on
+    /// which no request has come yet.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.answering.get() + self.new_connections.count()
+    }
+
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if connection.new_connection.take().is_some() {
@@ -231,7 +259,10 @@ impl Watch {
     }
 
     fn set_phase(&self, connection: &Connection, phase: Phase) {
-        connection.phase.set(phase);
+        let waits = |phase| usize::from(phase == Phase::Answering);
+        let waited = waits(connection.phase.replace(phase));
+        self.answering
+            .set(self.answering.get() + waits(phase) - waited);
         connection.since.set(self.now.get());
     }
 

@@ -39,15 +39,15 @@ impl HandshakeTurns {
         let wait = self.waiting.wait(Instant::now());
         // It is never closed: without a permit, nothing would be lost but the order.
         let _permit = self.steps.acquire().await;
-        wait.had();
+        wait.had(Instant::now());
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *handshake).poll(cx))).await;
         task::yield_now().await;
         polled
     }
 
-    /// How long the newest step that was taken has waited, while others wait.
-    pub(super) fn waited(&self) -> Duration {
-        self.waiting.waited(Instant::now())
+    /// How long a step waits that is due now, while others wait.
+    pub(super) fn wait_of_next(&self) -> Duration {
+        self.waiting.wait_of_next(Instant::now())
     }
 }
 
@@ -72,14 +72,14 @@ mod tests {
                 assert!(turns.step(&mut step).await.is_ready());
             });
         }
-        assert_eq!(turns.waited(), Duration::ZERO, "nobody waits yet");
+        assert_eq!(turns.wait_of_next(), Duration::ZERO, "nobody waits yet");
         let mut rounds = 0;
         while taken.get() < STEPS {
             let before = taken.get();
             task::yield_now().await;
             let in_turn = taken.get() - before;
             assert!(in_turn <= HANDSHAKE_STEPS_PER_TURN, "{in_turn} at once");
-            assert!(taken.get() == STEPS || turns.waited() > Duration::ZERO);
+            assert!(taken.get() == STEPS || turns.wait_of_next() > Duration::ZERO);
             rounds += 1;
             assert!(rounds < 10 * STEPS, "they go on");
         }

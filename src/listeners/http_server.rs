@@ -198,10 +198,11 @@ impl HttpServer {
         let turns = Rc::<HandshakeTurns>::default();
         let (ending, end) = watch::channel(false);
         let entrance = Rc::new(self.entrance(&watch, &turns, end.clone()));
-        let (watched, counted) = (Rc::clone(&watch), Rc::clone(&watch));
+        let [watched, counted, waiting] = [(); 3].map(|()| Rc::clone(&watch));
         let connections = WorkerConnections {
-            waited: Rc::new(move || watched.work_waited().max(turns.waited())),
+            work_wait: Rc::new(move || watched.work_wait().max(turns.wait_of_next())),
             requests_begun: Rc::new(move || counted.requests_begun()),
+            unanswered: Rc::new(move || waiting.unanswered()),
             new_connections: Rc::clone(watch.new_connections()),
             ending,
         };

@@ -1,51 +1,94 @@
 //! How many new connections a worker takes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::limits::{INTAKE_MAX, TURNS_TIME_MAX};
+use super::worker::Unanswered;
+use crate::limits::{INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
 
 /// How many connections one worker takes at a time.
 ///
 /// A turn goes once through all connections that are ready, and a cheap request takes a few turns.
-/// While these take too long, or large replies wait for too long to begin, a worker takes no
+/// While these take too long, or other work waits for too long to begin, a worker takes no
 /// connection. After the next short wait it takes a single one, then twice as many each time. So a
 /// crowd that connects at once does not slow down those that are connected already by more than
 /// that.
-#[derive(Debug)]
+///
+/// Short turns do not show yet what those have asked for who have just come. So while
+/// [`INTAKE_MAX`] of them wait for an answer, a worker takes that many in one [`INTAKE_TIME`], or
+/// twice as many as in the one before.
 pub(super) struct Intake {
+    unanswered: Unanswered,
+    /// How many it takes at a time.
     next: usize,
+    /// When the present [`INTAKE_TIME`] began.
+    began: Instant,
+    /// How many it has taken since then, besides those that it lacked.
+    taken: usize,
+    /// How many it may take until the end of that time.
+    left: usize,
 }
 
 impl Intake {
     /// That of a worker that has nothing to do.
-    pub(super) const fn new() -> Self {
-        Self { next: INTAKE_MAX }
+    pub(super) const fn new(unanswered: Unanswered, now: Instant) -> Self {
+        Self {
+            unanswered,
+            next: INTAKE_MAX,
+            began: now,
+            taken: 0,
+            left: INTAKE_MAX,
+        }
     }
 
     /// How many connections it will take if turns stay short.
-    pub(super) const fn next(&self) -> usize {
-        self.next
+    pub(super) fn next(&self) -> usize {
+        self.next.min(self.left)
     }
 
     /// How many connections to take when requests wait this long.
-    pub(super) fn after(&mut self, waited: Duration) -> usize {
-        if waited > TURNS_TIME_MAX {
+    pub(super) fn after(&mut self, wait: Duration, now: Instant) -> usize {
+        self.begin_time(now);
+        if wait > TURNS_TIME_MAX {
             self.next = 1;
             return 0;
         }
-        let taken = self.next;
-        self.next = (taken * 2).min(INTAKE_MAX);
-        taken
+        let most = self.next();
+        self.next = (self.next * 2).min(INTAKE_MAX);
+        most
+    }
+
+    /// So many were taken, of which the worker lacked some.
+    pub(super) fn took(&mut self, count: usize, lacked: usize) {
+        self.taken += count.saturating_sub(lacked);
+        self.left = self.left.saturating_sub(count);
+    }
+
+    /// Begins the next [`INTAKE_TIME`] if the present one is over, or nearly all have their
+    /// answers.
+    fn begin_time(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.began);
+        if passed < INTAKE_TIME && (self.unanswered)() >= INTAKE_MAX {
+            return;
+        }
+        let before = match passed < 2 * INTAKE_TIME {
+            true => self.taken,
+            false => 0,
+        };
+        self.left = (before * 2).max(INTAKE_MAX);
+        (self.began, self.taken) = (now, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, rc::Rc};
+
     use super::*;
 
     #[test]
     fn long_turns_stop_the_intake_and_short_ones_let_it_grow() {
-        let mut intake = Intake::new();
+        let now = Instant::now();
+        let mut intake = Intake::new(Rc::new(|| 0), now);
         let short = TURNS_TIME_MAX;
         let long = TURNS_TIME_MAX + Duration::from_micros(1);
         for (turns, expected) in [
@@ -65,8 +108,49 @@ mod tests {
             (short, INTAKE_MAX),
             (short, INTAKE_MAX),
         ] {
-            assert_eq!(intake.after(turns), expected);
+            assert_eq!(intake.after(turns, now), expected);
             assert_eq!(intake.next(), (expected * 2).clamp(1, INTAKE_MAX));
+        }
+    }
+
+    /// How many are taken while turns are short, by the time at which the worker asks: in units of
+    /// `INTAKE_TIME`, with how many come and how many of these it lacks.
+    #[test]
+    fn while_many_wait_for_answers_twice_as_many_are_taken_as_in_the_time_before() {
+        const SOME: usize = INTAKE_MAX;
+
+        let began = Instant::now();
+        let waiting = Rc::new(Cell::new(INTAKE_MAX));
+        let waits = Rc::clone(&waiting);
+        let mut intake = Intake::new(Rc::new(move || waits.get()), began);
+        for (time, came, lacks, expected) in [
+            // What it lacks is taken at once, and nothing beside it.
+            (0.0, 4 * SOME, 4 * SOME, 4 * SOME),
+            (0.5, SOME, 0, 0),
+            (1.0, SOME, 0, SOME),
+            (1.5, SOME, 0, 0),
+            (2.0, SOME, 0, SOME),
+            (2.1, SOME, 0, SOME),
+            (2.2, SOME, 0, 0),
+            (3.0, SOME, 0, SOME),
+            (3.1, SOME, 0, SOME),
+            (3.2, 5, 0, 5),
+            (3.3, SOME, 0, SOME),
+            (3.4, SOME, 0, SOME - 5),
+            // A pause ends the growth.
+            (5.5, SOME, 0, SOME),
+            (5.6, SOME, 0, 0),
+        ] {
+            let now = began + INTAKE_TIME.mul_f64(time);
+            let taken = intake.after(TURNS_TIME_MAX, now).max(lacks).min(came);
+            assert_eq!(taken, expected, "at {time}");
+            intake.took(taken, lacks);
+        }
+        waiting.set(INTAKE_MAX - 1);
+        for _ in 0..4 {
+            let taken = intake.after(TURNS_TIME_MAX, began + 6 * INTAKE_TIME);
+            assert_eq!(taken, INTAKE_MAX);
+            intake.took(taken, 0);
         }
     }
 }

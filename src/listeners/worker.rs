@@ -32,8 +32,8 @@ use super::{
 };
 use crate::connections::NewConnections;
 use crate::limits::{
-    BUSY_CONNECTIONS_MAX, BUSY_CONNECTIONS_MIN, BUSY_WAIT_MAX, FIRST_REQUEST_GRACE, INTAKE_MAX,
-    OVERLOAD_PATIENCE, TURNS_TIME_MAX, WATCHED_EVERY, WATCHED_TIME,
+    BUSY_CONNECTIONS_MAX, BUSY_CONNECTIONS_MIN, FIRST_REQUEST_GRACE, INTAKE_MAX, OVERLOAD_PATIENCE,
+    TURNS_TIME_MAX, WATCHED_EVERY, WATCHED_TIME,
 };
 
 /// What the acceptor knows of a worker.
@@ -64,13 +64,17 @@ pub(super) struct WorkerParts {
     pub(super) ended: Ended,
 }
 
-/// How long the work that a worker begins now has waited, besides for its turn in the event loop.
-pub(super) type Waited = Rc<dyn Fn() -> Duration>;
+/// How long work waits that a worker is given now, besides for its turn in the event loop.
+pub(super) type WorkWait = Rc<dyn Fn() -> Duration>;
+
+/// How many clients wait for the first part of a reply, or have not sent a request yet.
+pub(super) type Unanswered = Rc<dyn Fn() -> usize>;
 
 /// What a worker does with its connections, besides serving them.
 pub(super) struct WorkerConnections {
-    pub(super) waited: Waited,
+    pub(super) work_wait: WorkWait,
     pub(super) requests_begun: RequestsBegun,
+    pub(super) unanswered: Unanswered,
     /// Those on which no request has come yet.
     pub(super) new_connections: Rc<NewConnections>,
     /// Set when all connections are to end: after the request in progress, or at once.
@@ -79,7 +83,7 @@ pub(super) struct WorkerConnections {
 
 /// How a worker finds out whether it keeps up with its work.
 #[derive(Clone)]
-struct Probe(Waited);
+struct Probe(WorkWait);
 
 /// Answers the acceptor's questions.
 struct Answerer {
@@ -179,7 +183,7 @@ where
             let (factory, connections) = factory();
             match factory.new_service(()).await {
                 Ok(service) => {
-                    let probe = Probe(Rc::clone(&connections.waited));
+                    let probe = Probe(Rc::clone(&connections.work_wait));
                     let requests_begun = Rc::clone(&connections.requests_begun);
                     let open = Rc::new(Open::new(parts.slots, requests_begun));
                     let answerer = Answerer {
@@ -228,7 +232,7 @@ async fn serve<S>(
         ended: _ended,
         ..
     } = parts;
-    let mut intake = Intake::new();
+    let mut intake = Intake::new(connections.unanswered.clone(), Instant::now());
     let begin = |stream: StdStream| {
         // The system has no memory for its events: nothing can be sent over it.
         let Ok(stream) = TcpStream::from_std(stream) else {
@@ -305,8 +309,9 @@ impl Answerer {
     /// How many connections the worker lacks besides those that wait for it and those that it has
     /// just taken.
     fn lacking(&self) -> usize {
-        // If other work waits, more requests would make it wait for longer.
-        let needed = match (self.probe.0)() > BUSY_WAIT_MAX {
+        // If other work waits, more requests would make it wait for longer: what other threads do
+        // for a request is not in its cost.
+        let needed = match (self.probe.0)() > TURNS_TIME_MAX {
             true => BUSY_CONNECTIONS_MIN,
             false => self.open.busy.needed(),
         };
@@ -320,8 +325,8 @@ impl Answerer {
 }
 
 impl Probe {
-    /// How long a request waits now: as many turns of the event loop as a cheap one takes, or what
-    /// other work has waited if that is longer.
+    /// How long a request waits now: as many turns of the event loop as a cheap one takes, or as long
+    /// as other work does if that is longer.
     async fn wait(&self) -> Duration {
         let began = Instant::now();
         for _ in 0..TURNS_OF_REQUEST {
@@ -359,14 +364,20 @@ impl Incoming {
             self.load.set_no_slot();
             open.fewer_than(open.slots).await;
         }
-        let most = loop {
+        let (most, lacked) = loop {
             let began = Instant::now();
-            let waited = probe.wait().await;
-            let most = intake.after(waited).max(open.missing());
-            if most > 0 {
-                break most.min(open.slots - open.count.get());
-            }
+            let wait = probe.wait().await;
             let now = Instant::now();
+            let lacked = open.missing();
+            let most = intake.after(wait, now).max(lacked);
+            if most > 0 {
+                break (most.min(open.slots - open.count.get()), lacked);
+            }
+            if wait <= TURNS_TIME_MAX {
+                // What has just been taken is answered first.
+                time::sleep(WATCHED_EVERY).await;
+                continue;
+            }
             self.load.set_overloaded(began, now);
             self.took.notify_one();
             if self.loads.overloaded_for(now) >= Some(OVERLOAD_PATIENCE) {
@@ -380,7 +391,7 @@ impl Incoming {
                 self.receive(open).await?;
             } else if self.load.overloaded_for(now) >= OVERLOAD_PATIENCE {
                 // Others keep up, and nobody refuses those who wait here.
-                break 1;
+                break (1, 0);
             } else {
                 // Turns may be short while other work waits.
                 time::sleep(WATCHED_EVERY).await;
@@ -391,6 +402,7 @@ impl Incoming {
         {
             self.taken.push(stream);
         }
+        intake.took(self.taken.len(), lacked);
         self.make_room(intake, open);
         open.taken.set(0);
         Some(mem::take(&mut self.taken))

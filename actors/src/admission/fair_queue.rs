@@ -180,6 +180,12 @@ impl<T> FairQueue<T> {
         longest
     }
 
+    /// The cost of all items that wait.
+    pub(super) fn cost(&self) -> u64 {
+        let lanes = self.waiting.iter().filter_map(|(_, id)| self.lanes.get(id));
+        lanes.fold(0, |sum, lane| sum.saturating_add(lane.cost()))
+    }
+
     /// What waits before an item of this cost.
     pub(super) fn backlog(&self, share: Share, cost: u64) -> Backlog {
         let weight = weight(share);

@@ -75,11 +75,10 @@ impl ReplyTurns {
         }
     }
 
-    /// How far behind the thread is with replies that begin: the age of the newest one that has had
-    /// its first turn, while others wait for theirs.
+    /// How long a reply that begins now waits for its first turn, while others wait for theirs.
     #[must_use]
-    pub fn waited(&self, now: Instant) -> Duration {
-        self.first.waited(now)
+    pub fn wait_of_next(&self, now: Instant) -> Duration {
+        self.first.wait_of_next(now)
     }
 }
 
@@ -121,7 +120,7 @@ impl ReplyInTurns {
     fn has_turn(&mut self) {
         match mem::replace(&mut self.first, First::Had) {
             First::NotAsked => self.all.first.serve(Instant::now()),
-            First::Waits(turn) => turn.had(),
+            First::Waits(turn) => turn.had(Instant::now()),
             First::Had => {}
         }
     }
@@ -208,18 +207,18 @@ mod tests {
             |reply: &mut ReplyInTurns| reply.poll(&mut Context::from_waker(Waker::noop()), 1);
         let first = turns.reply(Share::default());
         first.took(REPLY_PARTS_TIME_MAX);
-        assert!(turns.waited(Instant::now()).is_zero(), "nobody waits");
+        assert!(turns.wait_of_next(Instant::now()).is_zero(), "nobody waits");
         turns.turns.stop_giving();
         let mut second = turns.reply(Share::default());
         assert!(poll(&mut second).is_pending());
         let later = began + Duration::from_secs(60);
-        assert!(turns.waited(later) > Duration::from_secs(50));
+        assert!(turns.wait_of_next(later) > Duration::from_secs(50));
         // One that has had its turn and waits for the next one does not count.
         let mut begun = turns.reply(Share::default());
         begun.has_turn();
         assert!(poll(&mut begun).is_pending());
         drop(second);
-        assert!(turns.waited(later).is_zero());
+        assert!(turns.wait_of_next(later).is_zero());
     }
 
     /// The turns of one thread that a panic has ended, say.

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     pin::pin,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use actix::{Actor, Context, Handler, Supervised};
@@ -22,7 +22,7 @@ use super::{
     now_or_later::NowOrLater, pool::PoolQuery, resources::ReadResources, traced::handle_traced,
 };
 use crate::{
-    admission::{CpuTime, Entry, FirstTurn, MAILBOX_CAPACITY},
+    admission::{CpuTime, Entry, MAILBOX_CAPACITY},
     messages::{CallTask, Called, QueryError, Reply, RunCall},
     step,
     upstream::{BlockRef, PendingHint},
@@ -108,15 +108,12 @@ async fn run(resources: &ReadResources, call: RunCall) -> Reply<Result<Called, C
         block,
         state,
         takes_long: false,
-        first_turn: None,
     };
     let (mut entry, mut fetches, mut hint) = (Entry::New, 0, None::<PendingHint>);
     loop {
-        let mut run = query.clone();
+        let run = query.clone();
         let ran = match query.takes_long {
             false => {
-                let turn = resources.calls_waiting.wait(Instant::now());
-                run.first_turn = Some(Arc::new(turn));
                 let pool = &resources.pool.calls;
                 pool.run(run, share, CALL_WORK, entry).await
             }
@@ -199,8 +196,6 @@ struct PlacedCall {
     state: Arc<State>,
     /// Whether it is known to take long.
     takes_long: bool,
-    /// Ends once it has a thread; `None` if it takes long.
-    first_turn: Option<Arc<FirstTurn>>,
 }
 
 /// A run of a call.
@@ -219,9 +214,6 @@ impl PoolQuery for PlacedCall {
     }
 
     fn run(&self) -> Reply<Run> {
-        if let Some(turn) = &self.first_turn {
-            turn.had();
-        }
         let RunCall { gas, cancel, .. } = &*self.call;
         if self.takes_long {
             return self.run_within(gas, cancel).map(Run::Ended);
@@ -282,6 +274,8 @@ impl PlacedCall {
 #[cfg(all(test, feature = "all-tests"))]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::time::Instant;
+
     use actix::Actor as _;
     use nearhead_chain::{
         call::Call,
@@ -298,9 +292,9 @@ mod tests {
     #[actix::test]
     async fn calls_that_wait_for_a_thread_are_told() {
         let chain = Chain::start();
-        let waiting = &chain.resources.calls_waiting;
         let actor = CallActor::new(chain.resources.clone()).start();
         let later = Instant::now() + Duration::from_secs(60);
+        let wait = || chain.resources.pool_wait(later);
         let occupied = chain.occupy();
         let call = RunCall {
             snapshot: Arc::clone(&chain.snapshot),
@@ -313,15 +307,15 @@ mod tests {
         };
         let called = actix::spawn(async move { ask(&actor, call).await });
         let waits = async {
-            while waiting.waited(later).is_zero() {
+            while wait().is_zero() {
                 tokio::task::yield_now().await;
             }
         };
         timeout(Duration::from_secs(60), waits).await.unwrap();
-        assert!(waiting.waited(later) > Duration::from_secs(30));
+        assert!(wait() > Duration::from_secs(30));
         occupied.release().await;
         let called = called.await.unwrap().unwrap();
         assert!(matches!(called, Err(CallError::OtherRules)), "{called:?}");
-        assert!(waiting.waited(later).is_zero());
+        assert!(wait().is_zero());
     }
 }

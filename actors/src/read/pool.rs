@@ -120,6 +120,12 @@ impl Pool {
         self.is_memory_short.store(is_short, Ordering::Relaxed);
     }
 
+    /// How long a light query or a call of a contract would wait that came now.
+    pub(super) fn wait_of_next(&self, now: Instant) -> Duration {
+        let wait = |class: &PoolClass| class.queue.wait_of_next(now);
+        wait(&self.light).max(wait(&self.calls))
+    }
+
     /// The use of each queue.
     pub(crate) fn usage(&self) -> [QueueUse; 4] {
         self.classes().map(|class| class.queue.usage())

@@ -1,10 +1,13 @@
 //! The resources that the read actors of all workers share.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use super::pool::Pool;
 use crate::{
-    admission::{Admission, FirstTurns, MemoryLevel, QueueUse, ReplyBudget},
+    admission::{Admission, MemoryLevel, QueueUse, ReplyBudget},
     upstream::{Forwarder, StateSource},
 };
 
@@ -18,8 +21,6 @@ pub struct ReadResources {
     pub replies: ReplyBudget,
     /// The threads for large queries.
     pub(crate) pool: Pool,
-    /// The calls of contracts that wait for a thread of the pool, but for those that take long.
-    pub calls_waiting: Arc<FirstTurns>,
     /// The source of state that is not held; `None` where all of it is.
     pub state: Option<StateSource>,
     /// Passes calls to nodes; `None` if none is forwarded.
@@ -41,7 +42,6 @@ impl ReadResources {
         let admission = Admission::with_panics(panics.cloned().unwrap_or_default());
         Ok(Self {
             pool: Pool::start(pool_threads, admission.panics())?,
-            calls_waiting: Arc::default(),
             admission,
             replies: ReplyBudget::new(reply_bytes),
             state,
@@ -64,6 +64,13 @@ impl ReadResources {
         if level == MemoryLevel::Critical {
             self.replies.evict_slow(now);
         }
+    }
+
+    /// How long a light query or a call of a contract would wait for the pool that came now. Heavy
+    /// ones may wait for longer.
+    #[must_use]
+    pub fn pool_wait(&self, now: Instant) -> Duration {
+        self.pool.wait_of_next(now)
     }
 
     /// The use of each queue.

@@ -3,6 +3,7 @@
 use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
     task::{Context, Waker},
 };
 
@@ -50,6 +51,26 @@ fn requests_are_counted_when_they_begin() {
         assert_eq!(watch.requests_begun(), begun);
         drop(watch.answering(&connection));
     }
+}
+
+#[actix::test]
+async fn clients_wait_until_they_take_the_first_part_of_a_reply() {
+    let watch = watch(3);
+    let [first, second] = [(); 2].map(|()| connect(&watch, None));
+    assert_eq!(watch.unanswered(), 2, "no request has come");
+    let answering = watch.answering(&first.1);
+    assert_eq!(watch.unanswered(), 2);
+    drop(second);
+    assert_eq!(watch.unanswered(), 1);
+    answering.took();
+    answering.took();
+    assert_eq!(watch.unanswered(), 0);
+    drop(answering);
+    assert_eq!(watch.unanswered(), 0);
+    let failed = watch.answering(&first.1);
+    assert_eq!(watch.unanswered(), 1);
+    drop(failed);
+    assert_eq!(watch.unanswered(), 0);
 }
 
 #[test]
@@ -275,32 +296,30 @@ async fn replies_of_one_tenant_among_others_wait_unseen() {
     let mut replies = [(); 2].map(|()| watch.reply_turns().reply(Share::default()));
     replies[0].took(Duration::from_secs(1));
     assert!(replies[1].poll(&mut cx, 1).is_pending());
-    while watch.work_waited().is_zero() {}
+    while watch.work_wait().is_zero() {}
     let (_other, second) = connect(&watch, None);
-    assert!(!watch.work_waited().is_zero(), "a stranger");
+    assert!(!watch.work_wait().is_zero(), "a stranger");
     second.accepted_key_of(TenantId::of_configured("other"));
-    assert!(watch.work_waited().is_zero());
+    assert!(watch.work_wait().is_zero());
     drop(second);
-    assert!(!watch.work_waited().is_zero());
+    assert!(!watch.work_wait().is_zero());
     drop(replies);
-    assert!(watch.work_waited().is_zero());
+    assert!(watch.work_wait().is_zero());
 }
 
-/// All workers have the same threads for calls, so a tenant on any of them waits unseen.
+/// All workers have the same pool, so a tenant on any of them waits unseen.
 #[actix::test]
-async fn calls_of_one_tenant_among_others_of_any_worker_wait_unseen() {
+async fn queries_of_one_tenant_among_others_of_any_worker_wait_unseen() {
     let slots = SlotLimits {
         slots: 100,
         strangers_per_network: 100,
     };
-    let calls = Arc::<FirstTurns>::default();
-    let shared = SharedWatch::default().with_calls(Arc::clone(&calls));
+    let is_busy = Arc::new(AtomicBool::new(true));
+    let pool = Arc::clone(&is_busy);
+    let wait = move |_| Duration::from_secs(pool.load(Ordering::Relaxed).into());
+    let shared = SharedWatch::default().with_pool(PoolWait::new(wait));
     let watches = [(); 2].map(|()| sharing_watch_of(slots, &shared).0);
-    let waits = || {
-        watches
-            .each_ref()
-            .map(|watch| !watch.work_waited().is_zero())
-    };
+    let waits = || watches.each_ref().map(|watch| !watch.work_wait().is_zero());
     let mut tenants = Vec::new();
     for watch in &watches {
         tenants.push(connect(watch, None));
@@ -310,8 +329,7 @@ async fn calls_of_one_tenant_among_others_of_any_worker_wait_unseen() {
             .1
             .accepted_key_of(TenantId::of_configured("one"));
     }
-    let call = calls.wait(Instant::now());
-    while waits() != [true; 2] {}
+    assert_eq!(waits(), [true; 2]);
     let (_other, of_other) = connect(&watches[1], None);
     of_other.accepted_key_of(TenantId::of_configured("other"));
     assert_eq!(waits(), [false; 2]);
@@ -320,7 +338,7 @@ async fn calls_of_one_tenant_among_others_of_any_worker_wait_unseen() {
     assert_eq!(waits(), [false; 2]);
     drop(of_other);
     assert_eq!(waits(), [true; 2]);
-    drop(call);
+    is_busy.store(false, Ordering::Relaxed);
     assert_eq!(waits(), [false; 2]);
 }
 

@@ -90,13 +90,13 @@ fn echo_with(
             }
             Ok::<(), Infallible>(())
         });
-        let waited: Waited = Rc::new(move || match waits.load(Ordering::Relaxed) {
-            true => 2 * BUSY_WAIT_MAX,
+        let work_wait: WorkWait = Rc::new(move || match waits.load(Ordering::Relaxed) {
+            true => 2 * TURNS_TIME_MAX,
             false => Duration::ZERO,
         });
         let connections = WorkerConnections {
             requests_begun: Rc::new(move || requests.load(Ordering::Relaxed)),
-            ..connections(waited)
+            ..connections(work_wait)
         };
         (service, connections)
     };
@@ -104,10 +104,11 @@ fn echo_with(
 }
 
 /// Of a worker whose connections have no first request.
-fn connections(waited: Waited) -> WorkerConnections {
+fn connections(work_wait: WorkWait) -> WorkerConnections {
     WorkerConnections {
-        waited,
+        work_wait,
         requests_begun: Rc::new(|| 0),
+        unanswered: Rc::new(|| 0),
         new_connections: Rc::default(),
         ending: watch::Sender::default(),
     }

@@ -188,3 +188,29 @@ fn turns_go_by_weight() {
     let three = turns.iter().filter(|is_three| **is_three).count();
     assert!((29..=31).contains(&three), "{turns:?}");
 }
+
+#[test]
+fn the_wait_of_what_comes_is_told_by_what_waits() {
+    let (queue, share) = (WorkQueue::new("test", 1), Share::default());
+    let began = Instant::now();
+    let at = |millis| began + Duration::from_millis(millis);
+    let come = |now| {
+        for _ in 0..10 {
+            push(&queue, share, 20 * MILLI, now).unwrap();
+        }
+    };
+    assert_eq!(queue.wait_of_next(began), Duration::ZERO);
+    come(began);
+    assert_eq!(queue.wait_of_next(began), Duration::from_millis(200));
+    let later = queue.wait_of_next(at(300));
+    assert_eq!(later, Duration::from_millis(300), "the first has waited");
+    // They are done half as fast as was estimated.
+    for item in 0..10 {
+        let run = queue.pop(at(40 * item)).unwrap().run.unwrap();
+        queue.finished(run, Duration::from_millis(20), at(40 * (item + 1)));
+    }
+    assert_eq!(queue.wait_of_next(at(400)), Duration::ZERO);
+    come(at(400));
+    let wait = queue.wait_of_next(at(400));
+    assert!(wait > Duration::from_millis(300), "{wait:?}");
+}
