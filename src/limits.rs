@@ -74,11 +74,11 @@ pub(crate) const BACKLOG: i32 = 4_096;
 /// requests of the others, so only a worker that lacks connections takes more.
 pub(crate) const INTAKE_MAX: usize = 16;
 
-/// Time in which a worker takes `INTAKE_MAX` connections, or twice as many as in the one before:
-/// a worker with a CPU quota shows within some periods of it what they have asked for.
+/// Time in which a worker of whose clients many wait for answers takes `INTAKE_MAX` connections, or
+/// `INTAKE_GROWTH` times as many as before: one with a CPU quota then shows what they ask for.
 pub(crate) const INTAKE_TIME: Duration = Duration::from_millis(100);
 
-/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, calls and requests before
+/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, queries and requests before
 /// they begin, after which a worker takes connections; otherwise it is overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
@@ -126,14 +126,14 @@ pub(crate) const WATCHED_TIME: Duration = Duration::from_millis(200);
 pub(crate) const WATCHED_EVERY: Duration = Duration::from_millis(10);
 
 /// Time for which connections are then let in on trial: at most `INTAKE_MAX` of them, and
-/// `TRIAL_GROWTH` times as many each time, or all that a worker lacks. If fewer than `INTAKE_MAX`
+/// `INTAKE_GROWTH` times as many each time, or all that a worker lacks. If fewer than `INTAKE_MAX`
 /// come, or fewer than were let in because the workers keep up, they are accepted as usual again.
 pub(crate) const TRIAL_TIME: Duration = Duration::from_millis(100);
 
-/// Times as many connections as the trial before let in, if the workers kept up. A trial and what
-/// goes before it take 0.3 s: the third one, which has to be within a second of the overload's end,
-/// lets in all who come meanwhile.
-pub(crate) const TRIAL_GROWTH: usize = 4;
+/// Times as many connections as in the `INTAKE_TIME` before, or as the trial before let in, if the
+/// workers kept up. A trial and what goes before it take 0.3 s: the third one, which has to be
+/// within a second of the overload's end, lets in all who come meanwhile.
+pub(crate) const INTAKE_GROWTH: usize = 4;
 
 /// Connections that are let in by one trial.
 pub(crate) const TRIAL_CONNECTIONS_MAX: usize = 256;

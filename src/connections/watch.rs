@@ -236,8 +236,8 @@ impl Watch {
         self.requests_begun.get()
     }
 
-    /// Connections whose clients wait for a reply of which they have taken nothing yet, and those on
-    /// which no request has come yet.
+    /// Connections whose clients wait for a reply of which they have taken nothing yet, and those
+    /// on which no request has come yet.
     pub(crate) fn unanswered(&self) -> usize {
         self.answering.get() + self.new_connections.count()
     }

@@ -41,8 +41,8 @@ use super::{
 };
 use crate::{
     limits::{
-        ACCEPT_ERROR_PAUSE, INTAKE_MAX, KEEPING_UP_MAX, OVERLOAD_PATIENCE, QUEUE_PATIENCE,
-        RELAPSE_WITHIN, SHORT_PATIENCE, TRIAL_CONNECTIONS_MAX, TRIAL_GROWTH, TRIAL_TIME,
+        ACCEPT_ERROR_PAUSE, INTAKE_GROWTH, INTAKE_MAX, KEEPING_UP_MAX, OVERLOAD_PATIENCE,
+        QUEUE_PATIENCE, RELAPSE_WITHIN, SHORT_PATIENCE, TRIAL_CONNECTIONS_MAX, TRIAL_TIME,
         WATCHED_EVERY,
     },
     metrics::ListenerMetrics,
@@ -180,7 +180,7 @@ impl Acceptor {
             }
             // More each time, for as long as the workers keep up.
             count = match keeps_up && began.elapsed() < KEEPING_UP_MAX {
-                true => (count * TRIAL_GROWTH).min(TRIAL_CONNECTIONS_MAX),
+                true => (count * INTAKE_GROWTH).min(TRIAL_CONNECTIONS_MAX),
                 false => INTAKE_MAX,
             };
         }

@@ -1,9 +1,11 @@
 //! How many new connections a worker takes.
 
-use std::time::{Duration, Instant};
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
-use super::worker::Unanswered;
-use crate::limits::{INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
+use crate::limits::{INTAKE_GROWTH, INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
 
 /// How many connections one worker takes at a time.
 ///
@@ -15,7 +17,7 @@ use crate::limits::{INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
 ///
 /// Short turns do not show yet what those have asked for who have just come. So while
 /// [`INTAKE_MAX`] of them wait for an answer, a worker takes that many in one [`INTAKE_TIME`], or
-/// twice as many as in the one before.
+/// [`INTAKE_GROWTH`] times as many as in the one before.
 pub(super) struct Intake {
     unanswered: Unanswered,
     /// How many it takes at a time.
@@ -27,6 +29,9 @@ pub(super) struct Intake {
     /// How many it may take until the end of that time.
     left: usize,
 }
+
+/// How many clients wait for the first part of a reply, or have not sent a request yet.
+pub(super) type Unanswered = Rc<dyn Fn() -> usize>;
 
 impl Intake {
     /// That of a worker that has nothing to do.
@@ -70,18 +75,17 @@ impl Intake {
         if passed < INTAKE_TIME && (self.unanswered)() >= INTAKE_MAX {
             return;
         }
-        let before = match passed < 2 * INTAKE_TIME {
-            true => self.taken,
-            false => 0,
-        };
-        self.left = (before * 2).max(INTAKE_MAX);
+        // If it might have taken more, those who come after a pause are another crowd.
+        let goes_on = passed < 2 * INTAKE_TIME || self.left == 0;
+        let before = if goes_on { self.taken } else { 0 };
+        self.left = (before * INTAKE_GROWTH).max(INTAKE_MAX);
         (self.began, self.taken) = (now, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, rc::Rc};
+    use std::cell::Cell;
 
     use super::*;
 
@@ -116,7 +120,7 @@ mod tests {
     /// How many are taken while turns are short, by the time at which the worker asks: in units of
     /// `INTAKE_TIME`, with how many come and how many of these it lacks.
     #[test]
-    fn while_many_wait_for_answers_twice_as_many_are_taken_as_in_the_time_before() {
+    fn while_many_wait_for_answers_what_is_taken_grows_from_one_time_to_the_next() {
         const SOME: usize = INTAKE_MAX;
 
         let began = Instant::now();
@@ -131,15 +135,18 @@ mod tests {
             (1.5, SOME, 0, 0),
             (2.0, SOME, 0, SOME),
             (2.1, SOME, 0, SOME),
-            (2.2, SOME, 0, 0),
-            (3.0, SOME, 0, SOME),
-            (3.1, SOME, 0, SOME),
-            (3.2, 5, 0, 5),
-            (3.3, SOME, 0, SOME),
-            (3.4, SOME, 0, SOME - 5),
+            (2.2, SOME, 0, SOME),
+            (2.3, SOME, 0, SOME),
+            (2.4, SOME, 0, 0),
+            // On a busy machine, it asks late.
+            (7.0, SOME, 0, SOME),
+            (7.1, 5, 0, 5),
+            (7.2, SOME, 0, SOME),
+            (7.3, SOME, 0, SOME),
+            (7.4, SOME, 0, SOME),
             // A pause ends the growth.
-            (5.5, SOME, 0, SOME),
-            (5.6, SOME, 0, 0),
+            (9.5, SOME, 0, SOME),
+            (9.6, SOME, 0, 0),
         ] {
             let now = began + INTAKE_TIME.mul_f64(time);
             let taken = intake.after(TURNS_TIME_MAX, now).max(lacks).min(came);
@@ -148,7 +155,7 @@ mod tests {
         }
         waiting.set(INTAKE_MAX - 1);
         for _ in 0..4 {
-            let taken = intake.after(TURNS_TIME_MAX, began + 6 * INTAKE_TIME);
+            let taken = intake.after(TURNS_TIME_MAX, began + 10 * INTAKE_TIME);
             assert_eq!(taken, INTAKE_MAX);
             intake.took(taken, 0);
         }

@@ -26,7 +26,7 @@ use tokio::{
 
 use super::{
     busy_connections::{BusyConnections, RequestsBegun},
-    intake::Intake,
+    intake::{Intake, Unanswered},
     load::{Load, Loads, Room},
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
@@ -66,9 +66,6 @@ pub(super) struct WorkerParts {
 
 /// How long work waits that a worker is given now, besides for its turn in the event loop.
 pub(super) type WorkWait = Rc<dyn Fn() -> Duration>;
-
-/// How many clients wait for the first part of a reply, or have not sent a request yet.
-pub(super) type Unanswered = Rc<dyn Fn() -> usize>;
 
 /// What a worker does with its connections, besides serving them.
 pub(super) struct WorkerConnections {
@@ -325,8 +322,8 @@ impl Answerer {
 }
 
 impl Probe {
-    /// How long a request waits now: as many turns of the event loop as a cheap one takes, or as long
-    /// as other work does if that is longer.
+    /// How long a request waits now: as many turns of the event loop as a cheap one takes, or as
+    /// long as other work does if that is longer.
     async fn wait(&self) -> Duration {
         let began = Instant::now();
         for _ in 0..TURNS_OF_REQUEST {

@@ -317,7 +317,7 @@ async fn trials_let_in_more_each_time() {
     scene(1, 1, async |mut scene| {
         let asked = refusing_crowd(&mut scene, usize::MAX).await;
         let mut let_in = 0;
-        while let_in < (1 + TRIAL_GROWTH) * INTAKE_MAX {
+        while let_in < (1 + INTAKE_GROWTH) * INTAKE_MAX {
             let_in += try_again(&mut scene).await;
         }
         // Of 16 and 64; the one before may have found that the workers do not keep up.

@@ -43,11 +43,13 @@ impl Connection {
         Self::on(Self::connect(address).unwrap(), path)
     }
 
-    /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded.
+    /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded:
+    /// with a reset if the server begins to refuse meanwhile.
     pub(crate) fn open_when_accepted(address: SocketAddr, path: &str) -> Self {
+        use ErrorKind::{ConnectionRefused, ConnectionReset};
         let mut opened = Self::connect(address);
         wait_until("a connection is accepted", || match &opened {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            Err(error) if matches!(error.kind(), ConnectionRefused | ConnectionReset) => {
                 opened = Self::connect(address);
                 false
             }
