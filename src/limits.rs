@@ -75,7 +75,7 @@ pub(crate) const BACKLOG: i32 = 4_096;
 pub(crate) const INTAKE_MAX: usize = 16;
 
 /// Time in which a worker of whose clients many wait for answers takes `INTAKE_MAX` connections, or
-/// `INTAKE_GROWTH` times as many as before: one with a CPU quota then shows what they ask for.
+/// `INTAKE_GROWTH` times as many as before. Even one with a CPU quota has begun to answer by then.
 pub(crate) const INTAKE_TIME: Duration = Duration::from_millis(100);
 
 /// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, queries and requests before

@@ -40,7 +40,7 @@ pub(crate) struct Watch {
     now: Cell<Tick>,
     /// Requests that have begun since the start.
     requests_begun: Cell<u64>,
-    /// Connections on which a request is answered, and no part of the reply is taken yet.
+    /// Connections with a request whose reply has not begun.
     answering: Cell<usize>,
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
@@ -56,7 +56,7 @@ pub(crate) struct Watch {
     metrics: Metrics,
 }
 
-/// Tells how long a query would wait for the pool that came then.
+/// Tells how long a query that comes then waits for the pool.
 #[derive(Clone)]
 pub(crate) struct PoolWait(Arc<dyn Fn(Instant) -> Duration + Send + Sync>);
 
@@ -187,14 +187,19 @@ impl Watch {
     /// makes its own replies, and all have the pool.
     pub(crate) fn work_wait(&self) -> Duration {
         let now = Instant::now();
-        let seen = |is_seen, wait| if is_seen { wait } else { Duration::ZERO };
-        let replies = seen(self.has_one_owner(), self.reply_turns.wait_of_next(now));
+        let replies = match self.has_one_owner() {
+            true => self.reply_turns.wait_of_next(now),
+            false => Duration::ZERO,
+        };
         let requests = self.request_waits.get();
         let requests = requests.map_or(Duration::ZERO, |waits| waits.waited(now));
         let SharedWatch {
             owners, pool_wait, ..
         } = &self.shared;
-        let queries = seen(owners.are_one(), (pool_wait.0)(now));
+        let queries = match owners.are_one() {
+            true => (pool_wait.0)(now),
+            false => Duration::ZERO,
+        };
         requests.max(replies).max(queries)
     }
 
@@ -236,8 +241,8 @@ impl Watch {
         self.requests_begun.get()
     }
 
-    /// Connections whose clients wait for a reply of which they have taken nothing yet, and those
-    /// on which no request has come yet.
+    /// Connections whose clients wait for a reply that has not begun, and those on which no request
+    /// has come yet.
     pub(crate) fn unanswered(&self) -> usize {
         self.answering.get() + self.new_connections.count()
     }

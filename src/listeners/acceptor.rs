@@ -3,7 +3,7 @@
 //! | the workers | connections |
 //! |---|---|
 //! | have room | are given to them in turn |
-//! | have no room | wait in the kernel's queue |
+//! | have no room, or have just taken many whose answers have not begun | wait in the kernel's queue |
 //! | have been overloaded for [`OVERLOAD_PATIENCE`], or that queue has not been empty for [`QUEUE_PATIENCE`] | are refused by the kernel |
 //! | have been overloaded for [`SHORT_PATIENCE`] while that queue is more than half full, or within [`RELAPSE_WITHIN`] after the last overload | are refused by the kernel |
 //! | keep up with their work for [`WATCHED_TIME`](crate::limits::WATCHED_TIME) | are let in by growing numbers, until so few come that they are accepted as before |

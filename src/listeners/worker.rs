@@ -371,7 +371,8 @@ impl Incoming {
                 break (most.min(open.slots - open.count.get()), lacked);
             }
             if wait <= TURNS_TIME_MAX {
-                // What has just been taken is answered first.
+                // Those who have just come show what they ask for first.
+                self.make_room(intake, open);
                 time::sleep(WATCHED_EVERY).await;
                 continue;
             }

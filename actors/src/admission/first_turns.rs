@@ -16,8 +16,8 @@ const PACE_TIME: Duration = Duration::from_millis(100);
 /// How long a measured pace is that of the work that waits now.
 const PACE_AGE_MAX: Duration = Duration::from_secs(2);
 
-/// Work of one kind that waits for its first turn: the large replies of a thread, or the calls of
-/// contracts.
+/// Work of one kind that waits for its first turn: the large replies of a thread, or its steps of
+/// TLS handshakes.
 ///
 /// The wait is told by the newest work that has had its turn: nothing that came after it has had
 /// one. That something large waits while other work passes it says nothing. And it is told by how
@@ -42,6 +42,8 @@ struct Pace {
     /// Time in which work waited, and the turns in it, since the last measurement.
     busy: Duration,
     turns: u32,
+    /// The last turn.
+    last: Option<Instant>,
     /// When it was measured last, and the time from one turn to the next then.
     measured: Option<(Instant, Duration)>,
 }
@@ -60,7 +62,7 @@ impl FirstTurns {
         let mut turns = self.0.lock();
         if turns.waiting == 0 {
             turns.served = turns.served.max(Some(now));
-            turns.pace.counted = Some(now);
+            turns.pace.begin(now);
         }
         turns.waiting += 1;
         FirstTurn {
@@ -75,8 +77,8 @@ impl FirstTurns {
         self.0.lock().serve(now, now);
     }
 
-    /// How long work waits that comes now, while other work waits: as long as the newest that has
-    /// had its first turn has been here, or as long as it takes until all that wait have had one.
+    /// How long work that comes now waits, while other work waits: the age of the newest that has
+    /// had its first turn, or the time until all that wait have had one, if that is longer.
     #[must_use]
     pub fn wait_of_next(&self, now: Instant) -> Duration {
         let turns = self.0.lock();
@@ -107,8 +109,18 @@ impl Turns {
 }
 
 impl Pace {
+    /// Work begins to wait. What was counted long ago was another crowd's.
+    fn begin(&mut self, now: Instant) {
+        self.counted = Some(now);
+        let last = self.last.unwrap_or(now);
+        if now.saturating_duration_since(last) >= PACE_AGE_MAX {
+            (self.busy, self.turns) = (Duration::ZERO, 0);
+        }
+    }
+
     /// One has its turn.
     fn turn(&mut self, now: Instant) {
+        self.last = Some(now);
         let Some(counted) = self.counted.replace(now) else {
             self.counted = None;
             return;
@@ -204,10 +216,15 @@ mod tests {
         assert_eq!(turns.wait_of_next(now), 40 * TURN);
         crowd.iter().take(10).for_each(|turn| turn.had(now));
         assert_eq!(turns.wait_of_next(now), 30 * TURN);
-        // That pace was another crowd's.
+        // That pace was another crowd's, and so is what was counted since.
+        let counted = turns.wait(now);
+        now += PACE_TIME - TURN;
+        counted.had(now);
         now += PACE_AGE_MAX;
         drop(crowd);
-        let _crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
+        let crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
         assert_eq!(turns.wait_of_next(now), Duration::ZERO);
+        crowd[0].had(now + TURN);
+        assert_eq!(turns.wait_of_next(now + TURN), TURN, "its age alone");
     }
 }

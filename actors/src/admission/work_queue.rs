@@ -333,8 +333,8 @@ impl<T> WorkQueue<T> {
         self.state.lock().queue.longest_waits(now)
     }
 
-    /// How long an item would wait that came now, as far as what waits before it shows: as long as
-    /// that has waited, or as it takes until all of it is done.
+    /// How long an item that comes now waits, as far as what waits before it shows: as long as that
+    /// has waited, or as it takes until all of it is done.
     pub(crate) fn wait_of_next(&self, now: Instant) -> Duration {
         let state = self.state.lock();
         let [waited, _] = state.queue.longest_waits(now);

@@ -120,7 +120,7 @@ impl Pool {
         self.is_memory_short.store(is_short, Ordering::Relaxed);
     }
 
-    /// How long a light query or a call of a contract would wait that came now.
+    /// How long a light query or a call of a contract that comes now waits.
     pub(super) fn wait_of_next(&self, now: Instant) -> Duration {
         let wait = |class: &PoolClass| class.queue.wait_of_next(now);
         wait(&self.light).max(wait(&self.calls))

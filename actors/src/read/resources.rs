@@ -66,8 +66,8 @@ impl ReadResources {
         }
     }
 
-    /// How long a light query or a call of a contract would wait for the pool that came now. Heavy
-    /// ones may wait for longer.
+    /// How long a light query or a call of a contract that comes now waits for the pool. Heavy ones
+    /// may wait for longer.
     #[must_use]
     pub fn pool_wait(&self, now: Instant) -> Duration {
         self.pool.wait_of_next(now)

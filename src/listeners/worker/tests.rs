@@ -17,7 +17,7 @@ use actix_service::fn_service;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{super::stopping::Stop, *};
-use crate::limits::TURNS_TIME_MAX;
+use crate::limits::{INTAKE_GROWTH, INTAKE_TIME, TURNS_TIME_MAX};
 
 /// Connections, each a client's end and a server's.
 fn pairs(count: usize) -> Vec<(StdStream, StdStream)> {
@@ -56,7 +56,7 @@ fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
 
 /// The same with these parts. Other work waits for too long while `waits` is set.
 fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> WorkerHandle {
-    echo_with(parts, work, waits, Arc::default())
+    echo_with(parts, work, waits, (Arc::default(), 0))
 }
 
 /// A worker that has nothing to do, and whose other work waits for too long while that is set.
@@ -68,12 +68,13 @@ fn echo_that_waits() -> (WorkerHandle, Stop, Arc<AtomicBool>) {
     (worker, stop, waits)
 }
 
-/// The same as `echo_of`, and it believes that so many requests have begun.
+/// The same as `echo_of`, and it believes that so many requests have begun, and so many clients
+/// wait for an answer.
 fn echo_with(
     parts: WorkerParts,
     work: Duration,
     waits: Arc<AtomicBool>,
-    requests: Arc<AtomicU64>,
+    (requests, unanswered): (Arc<AtomicU64>, usize),
 ) -> WorkerHandle {
     let factory = move || {
         let service = fn_service(move |mut stream: TcpStream| async move {
@@ -96,6 +97,7 @@ fn echo_with(
         });
         let connections = WorkerConnections {
             requests_begun: Rc::new(move || requests.load(Ordering::Relaxed)),
+            unanswered: Rc::new(move || unanswered),
             ..connections(work_wait)
         };
         (service, connections)
@@ -271,6 +273,26 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     stop.stop(false).await;
 }
 
+/// While many clients wait for an answer, those who come later wait for the times after that.
+#[actix::test]
+async fn a_crowd_shows_what_it_asks_for_before_more_of_it_is_taken() {
+    let (stop, stopping, ended) = Stop::new(Duration::ZERO);
+    let parts = one_of(1, 10_000, stopping, ended);
+    let waiting = (Arc::default(), INTAKE_MAX);
+    let worker = echo_with(parts, Duration::ZERO, Arc::default(), waiting);
+    // More than it takes beside those that it lacks in one time and the next.
+    let crowd = pairs(BUSY_CONNECTIONS_MIN + (1 + INTAKE_GROWTH + 1) * INTAKE_MAX);
+    let (clients, servers): (Vec<_>, Vec<_>) = crowd.into_iter().unzip();
+    let began = Instant::now();
+    for (client, server) in clients.iter().zip(servers) {
+        worker.connections.send(server).await.unwrap();
+        ask(client);
+    }
+    assert!(began.elapsed() >= INTAKE_TIME);
+    assert_eq!(worker.load.overloaded_for(Instant::now()), Duration::ZERO);
+    stop.stop(false).await;
+}
+
 /// The cheaper its requests are, the more connections it needs.
 #[actix::test]
 async fn a_busy_worker_takes_what_it_has_promised_to() {
@@ -282,7 +304,7 @@ async fn a_busy_worker_takes_what_it_has_promised_to() {
         parts,
         Duration::ZERO,
         Arc::clone(&waits),
-        Arc::clone(&requests),
+        (Arc::clone(&requests), 0),
     );
     // They seem to cost nothing.
     let promised = (3 * BUSY_CONNECTIONS_MIN + BUSY_CONNECTIONS_MAX) / 4;

@@ -43,8 +43,8 @@ impl Connection {
         Self::on(Self::connect(address).unwrap(), path)
     }
 
-    /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded:
-    /// with a reset if the server begins to refuse meanwhile.
+    /// The same as soon as the kernel does not refuse it, as it does while a server is overloaded.
+    /// If the server begins to refuse during an attempt, that ends with a reset.
     pub(crate) fn open_when_accepted(address: SocketAddr, path: &str) -> Self {
         use ErrorKind::{ConnectionRefused, ConnectionReset};
         let mut opened = Self::connect(address);
