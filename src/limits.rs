@@ -78,8 +78,8 @@ pub(crate) const INTAKE_MAX: usize = 16;
 /// `INTAKE_GROWTH` times as many as before. Even one with a CPU quota has begun to answer by then.
 pub(crate) const INTAKE_TIME: Duration = Duration::from_millis(100);
 
-/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, queries and requests before
-/// they begin, after which a worker takes connections; otherwise it is overloaded.
+/// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, light queries and requests
+/// before they begin, after which a worker takes connections; otherwise it is overloaded.
 pub(crate) const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Open connections up to which a worker takes further ones however busy it is: with a few, it

@@ -187,20 +187,16 @@ impl Watch {
     /// makes its own replies, and all have the pool.
     pub(crate) fn work_wait(&self) -> Duration {
         let now = Instant::now();
-        let replies = match self.has_one_owner() {
-            true => self.reply_turns.wait_of_next(now),
-            false => Duration::ZERO,
-        };
-        let requests = self.request_waits.get();
-        let requests = requests.map_or(Duration::ZERO, |waits| waits.waited(now));
+        let replies = self
+            .has_one_owner()
+            .then(|| self.reply_turns.wait_of_next(now));
+        let requests = self.request_waits.get().map(|waits| waits.waited(now));
         let SharedWatch {
             owners, pool_wait, ..
         } = &self.shared;
-        let queries = match owners.are_one() {
-            true => (pool_wait.0)(now),
-            false => Duration::ZERO,
-        };
-        requests.max(replies).max(queries)
+        let queries = owners.are_one().then(|| (pool_wait.0)(now));
+        let longest = replies.max(requests).max(queries);
+        longest.unwrap_or_default()
     }
 
     /// Prepares the socket of a new connection, and gives it a slot. If too few are left, others

@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::Arc,
+    rc::Rc,
     task::Poll,
     time::{Duration, Instant},
 };
@@ -21,14 +21,14 @@ use crate::limits::HANDSHAKE_STEPS_PER_TURN;
 #[derive(Debug)]
 pub(super) struct HandshakeTurns {
     steps: Semaphore,
-    waiting: Arc<FirstTurns>,
+    waiting: Rc<FirstTurns>,
 }
 
 impl Default for HandshakeTurns {
     fn default() -> Self {
         Self {
             steps: Semaphore::new(HANDSHAKE_STEPS_PER_TURN),
-            waiting: Arc::default(),
+            waiting: Rc::default(),
         }
     }
 }
@@ -53,7 +53,7 @@ impl HandshakeTurns {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, rc::Rc};
+    use std::cell::Cell;
 
     use super::*;
 

@@ -1,14 +1,10 @@
 //! How long new work waits for its first turn.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    cell::RefCell,
+    rc::Rc,
     time::{Duration, Instant},
 };
-
-use parking_lot::Mutex;
 
 /// Time with work waiting after which the pace is measured again: some periods of a CPU quota.
 const PACE_TIME: Duration = Duration::from_millis(100);
@@ -16,14 +12,14 @@ const PACE_TIME: Duration = Duration::from_millis(100);
 /// How long a measured pace is that of the work that waits now.
 const PACE_AGE_MAX: Duration = Duration::from_secs(2);
 
-/// Work of one kind that waits for its first turn: the large replies of a thread, or its steps of
+/// Work of one kind that waits for its first turn on one thread: its large replies, or its steps of
 /// TLS handshakes.
 ///
 /// The wait is told by the newest work that has had its turn: nothing that came after it has had
 /// one. That something large waits while other work passes it says nothing. And it is told by how
 /// much waits: a crowd that has just come has not waited for long yet.
 #[derive(Debug, Default)]
-pub struct FirstTurns(Mutex<Turns>);
+pub struct FirstTurns(RefCell<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
@@ -51,37 +47,35 @@ struct Pace {
 /// Work that waits for its first turn. It waits no more when this is dropped.
 #[derive(Debug)]
 pub struct FirstTurn {
-    all: Arc<FirstTurns>,
+    all: Rc<FirstTurns>,
     came: Instant,
-    is_over: AtomicBool,
 }
 
 impl FirstTurns {
     /// Something begins to wait.
-    pub fn wait(self: &Arc<Self>, now: Instant) -> FirstTurn {
-        let mut turns = self.0.lock();
+    pub fn wait(self: &Rc<Self>, now: Instant) -> FirstTurn {
+        let mut turns = self.0.borrow_mut();
         if turns.waiting == 0 {
             turns.served = turns.served.max(Some(now));
             turns.pace.begin(now);
         }
         turns.waiting += 1;
         FirstTurn {
-            all: Arc::clone(self),
+            all: Rc::clone(self),
             came: now,
-            is_over: AtomicBool::new(false),
         }
     }
 
     /// What came now has its first turn at once.
     pub(super) fn serve(&self, now: Instant) {
-        self.0.lock().serve(now, now);
+        self.0.borrow_mut().serve(now, now);
     }
 
     /// How long work that comes now waits, while other work waits: the age of the newest that has
     /// had its first turn, or the time until all that wait have had one, if that is longer.
     #[must_use]
     pub fn wait_of_next(&self, now: Instant) -> Duration {
-        let turns = self.0.lock();
+        let turns = self.0.borrow();
         match turns.served {
             Some(served) if turns.waiting > 0 => {
                 let waited = now.saturating_duration_since(served);
@@ -121,11 +115,11 @@ impl Pace {
     /// One has its turn.
     fn turn(&mut self, now: Instant) {
         self.last = Some(now);
-        let Some(counted) = self.counted.replace(now) else {
-            self.counted = None;
+        let Some(counted) = &mut self.counted else {
             return;
         };
-        self.busy += now.saturating_duration_since(counted);
+        self.busy += now.saturating_duration_since(*counted);
+        *counted = now;
         self.turns += 1;
         if self.busy >= PACE_TIME {
             self.measured = Some((now, self.busy / self.turns));
@@ -147,20 +141,14 @@ impl Pace {
 
 impl FirstTurn {
     /// It has its turn.
-    pub fn had(&self, now: Instant) {
-        if !self.is_over.swap(true, Ordering::Relaxed) {
-            let mut turns = self.all.0.lock();
-            turns.serve(self.came, now);
-            turns.leave();
-        }
+    pub fn had(self, now: Instant) {
+        self.all.0.borrow_mut().serve(self.came, now);
     }
 }
 
 impl Drop for FirstTurn {
     fn drop(&mut self) {
-        if !*self.is_over.get_mut() {
-            self.all.0.lock().leave();
-        }
+        self.all.0.borrow_mut().leave();
     }
 }
 
@@ -170,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_wait_is_that_of_the_newest_work_that_had_its_turn() {
-        let turns = Arc::new(FirstTurns::default());
+        let turns = Rc::<FirstTurns>::default();
         let began = Instant::now();
         // So few that no pace is measured.
         let at = |millis| began + Duration::from_millis(millis);
@@ -180,7 +168,6 @@ mod tests {
         let second = turns.wait(at(2));
         let third = turns.wait(at(3));
         assert_eq!(waited(4), 3, "nobody has had a turn");
-        second.had(at(4));
         second.had(at(4));
         assert_eq!(waited(4), 2);
         // One that came before does not make it longer.
@@ -199,7 +186,7 @@ mod tests {
     fn a_crowd_that_has_just_come_waits_as_long_as_its_turns_take() {
         const TURN: Duration = Duration::from_millis(2);
 
-        let turns = Arc::new(FirstTurns::default());
+        let turns = Rc::<FirstTurns>::default();
         let mut now = Instant::now();
         let crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
         assert_eq!(turns.wait_of_next(now), Duration::ZERO, "no pace is known");
@@ -212,9 +199,9 @@ mod tests {
             now += TURN;
             turn.had(now);
         }
-        let crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
+        let mut crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
         assert_eq!(turns.wait_of_next(now), 40 * TURN);
-        crowd.iter().take(10).for_each(|turn| turn.had(now));
+        crowd.drain(..10).for_each(|turn| turn.had(now));
         assert_eq!(turns.wait_of_next(now), 30 * TURN);
         // That pace was another crowd's, and so is what was counted since.
         let counted = turns.wait(now);
@@ -222,9 +209,9 @@ mod tests {
         counted.had(now);
         now += PACE_AGE_MAX;
         drop(crowd);
-        let crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
+        let mut crowd: Vec<_> = (0..40).map(|_| turns.wait(now)).collect();
         assert_eq!(turns.wait_of_next(now), Duration::ZERO);
-        crowd[0].had(now + TURN);
+        crowd.remove(0).had(now + TURN);
         assert_eq!(turns.wait_of_next(now + TURN), TURN, "its age alone");
     }
 }

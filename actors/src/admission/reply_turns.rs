@@ -29,7 +29,7 @@ use crate::share::Share;
 pub struct ReplyTurns {
     turns: Turns,
     parts: Rc<Parts>,
-    first: Arc<FirstTurns>,
+    first: Rc<FirstTurns>,
 }
 
 /// A large reply, of which parts are made when it is its turn.
@@ -57,7 +57,7 @@ impl Default for ReplyTurns {
         Self {
             turns: Turns::new(queue, Clock::OfParts(Rc::clone(&parts))),
             parts,
-            first: Arc::default(),
+            first: Rc::default(),
         }
     }
 }
