@@ -70,12 +70,12 @@ pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 /// neither accepted nor refused, and tries again a second later.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Connections that a worker takes at a time, and that may wait for that. More would delay the
+/// Connections that a worker takes at a time, and that may wait in its queue. More would delay the
 /// requests of the others, so only a worker that lacks connections takes more.
 pub(crate) const INTAKE_MAX: usize = 16;
 
-/// Time in which a worker of whose clients many wait for answers takes `INTAKE_MAX` connections, or
-/// `INTAKE_GROWTH` times as many as before. Even one with a CPU quota has begun to answer by then.
+/// Of the clients that a worker takes in this time, `INTAKE_MAX` may wait for an answer, or
+/// `INTAKE_GROWTH` times as many as before. A worker with a CPU quota has answered some by then.
 pub(crate) const INTAKE_TIME: Duration = Duration::from_millis(100);
 
 /// Longest time of `TURNS_OF_REQUEST` turns, or wait of large replies, light queries and requests

@@ -25,6 +25,7 @@ use super::{
     evictions::{Evictable, Eviction, Evictions},
     held_reply::HeldReply,
     new_connections::NewConnection,
+    newcomers::Newcomer,
     slot::Slot,
 };
 use crate::{
@@ -43,6 +44,7 @@ pub(crate) struct Connection {
     pub(super) since: Cell<Tick>,
     /// Until its first request comes; then the connection is watched.
     pub(super) new_connection: RefCell<Option<NewConnection>>,
+    pub(super) newcomer: Newcomer,
     pub(super) slot: Slot<Weak<Self>>,
     evictions: Rc<Evictions>,
     end: Cell<End>,
@@ -85,15 +87,18 @@ impl Connection {
     /// A connection that has no slot.
     #[cfg(test)]
     pub(crate) fn of(socket: RawFd) -> Self {
-        let new_connection = Rc::<super::NewConnections>::default().add();
-        Self::new(socket, Slot::none(), new_connection, Rc::default())
+        let new = (
+            Rc::<super::NewConnections>::default().add(),
+            super::Newcomers::default().add(),
+        );
+        Self::new(socket, Slot::none(), new, Rc::default())
     }
 
     /// A connection with this slot.
     pub(super) fn new(
         socket: RawFd,
         slot: Slot<Weak<Self>>,
-        new_connection: NewConnection,
+        (new_connection, newcomer): (NewConnection, Newcomer),
         evictions: Rc<Evictions>,
     ) -> Self {
         Self {
@@ -101,6 +106,7 @@ impl Connection {
             phase: Cell::new(Phase::Idle),
             since: Cell::new(0),
             new_connection: RefCell::new(Some(new_connection)),
+            newcomer,
             slot,
             evictions,
             end: Cell::new(End::NotAsked),

@@ -12,6 +12,7 @@
 //! | `owners` | which tenants have connections on any worker of a listener |
 //! | `own_connections` | connections of the service to itself |
 //! | `new_connections` | connections on which no request has come yet |
+//! | `newcomers` | clients that have come lately, and wait for an answer |
 //! | `liveness` | whether all workers still run |
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
@@ -29,6 +30,7 @@ mod held_reply;
 mod holders;
 mod liveness;
 mod new_connections;
+mod newcomers;
 mod own_connections;
 mod owners;
 mod slot;
@@ -45,6 +47,7 @@ pub(crate) use held_reply::HeldReply;
 pub(crate) use liveness::Liveness;
 pub use liveness::LivenessWatch;
 pub(crate) use new_connections::NewConnections;
+pub(crate) use newcomers::Newcomers;
 pub(crate) use own_connections::OwnConnections;
 pub(crate) use slots::SlotLimits;
 pub(crate) use watch::{Answering, PoolWait, SharedWatch, Watch, WatchLimits};

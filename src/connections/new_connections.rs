@@ -22,10 +22,6 @@ impl NewConnections {
         NewConnection(Rc::clone(self))
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.count.get()
-    }
-
     /// Waits until there is none.
     pub(crate) async fn none_left(&self) {
         while self.count.get() > 0 {

@@ -25,6 +25,7 @@ use super::{
     held_reply::HeldReply,
     liveness::{Liveness, WorkerLiveness},
     new_connections::NewConnections,
+    newcomers::Newcomers,
     owners::Owners,
     slot::{SharedSlots, Slot},
     slots::SlotLimits,
@@ -40,8 +41,6 @@ pub(crate) struct Watch {
     now: Cell<Tick>,
     /// Requests that have begun since the start.
     requests_begun: Cell<u64>,
-    /// Connections with a request whose reply has not begun.
-    answering: Cell<usize>,
     connections: RefCell<Vec<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
@@ -53,6 +52,7 @@ pub(crate) struct Watch {
     shared: SharedWatch,
     liveness: Arc<WorkerLiveness>,
     new_connections: Rc<NewConnections>,
+    newcomers: Rc<Newcomers>,
     metrics: Metrics,
 }
 
@@ -149,7 +149,6 @@ impl Watch {
         Self {
             now: Cell::new(0),
             requests_begun: Cell::new(0),
-            answering: Cell::new(0),
             connections: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
@@ -159,6 +158,7 @@ impl Watch {
             liveness: shared.liveness.add(),
             shared,
             new_connections: Rc::default(),
+            newcomers: Rc::default(),
             metrics: metrics.clone(),
         }
     }
@@ -214,8 +214,11 @@ impl Watch {
         evict(&self.slots.make_room(network, now, idle_since));
         let slot = Slot::of(&self.slots);
         let evictions = Rc::clone(&self.evictions);
-        let (socket, new_connection) = (stream.as_raw_fd(), self.new_connections.add());
-        let connection = Rc::new(Connection::new(socket, slot, new_connection, evictions));
+        let (socket, new) = (
+            stream.as_raw_fd(),
+            (self.new_connections.add(), self.newcomers.add()),
+        );
+        let connection = Rc::new(Connection::new(socket, slot, new, evictions));
         let stranger = Rc::downgrade(&connection);
         connection.slot.take(stranger, network, now);
         connection
@@ -237,12 +240,6 @@ impl Watch {
         self.requests_begun.get()
     }
 
-    /// Connections whose clients wait for a reply that has not begun, and those on which no request
-    /// has come yet.
-    pub(crate) fn unanswered(&self) -> usize {
-        self.answering.get() + self.new_connections.count()
-    }
-
     /// Records that a request began. A connection is watched from its first request on.
     pub(crate) fn answering(self: &Rc<Self>, connection: &Rc<Connection>) -> Answering {
         if connection.new_connection.take().is_some() {
@@ -260,16 +257,19 @@ impl Watch {
     }
 
     fn set_phase(&self, connection: &Connection, phase: Phase) {
-        let waits = |phase| usize::from(phase == Phase::Answering);
-        let waited = waits(connection.phase.replace(phase));
-        self.answering
-            .set(self.answering.get() + waits(phase) - waited);
+        connection.phase.set(phase);
         connection.since.set(self.now.get());
+        connection.newcomer.set_waits(phase == Phase::Answering);
     }
 
     /// The connections on which no request has come yet.
     pub(crate) const fn new_connections(&self) -> &Rc<NewConnections> {
         &self.new_connections
+    }
+
+    /// The clients that have come lately, and wait for an answer.
+    pub(crate) const fn newcomers(&self) -> &Rc<Newcomers> {
+        &self.newcomers
     }
 
     /// Called once a second: cuts connections that are overdue, and forgets those that are gone.

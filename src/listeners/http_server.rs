@@ -198,12 +198,12 @@ impl HttpServer {
         let turns = Rc::<HandshakeTurns>::default();
         let (ending, end) = watch::channel(false);
         let entrance = Rc::new(self.entrance(&watch, &turns, end.clone()));
-        let [watched, counted, waiting] = [(); 3].map(|()| Rc::clone(&watch));
+        let [watched, counted] = [(); 2].map(|()| Rc::clone(&watch));
         let connections = WorkerConnections {
             work_wait: Rc::new(move || watched.work_wait().max(turns.wait_of_next())),
             requests_begun: Rc::new(move || counted.requests_begun()),
-            unanswered: Rc::new(move || waiting.unanswered()),
             new_connections: Rc::clone(watch.new_connections()),
+            newcomers: Rc::clone(watch.newcomers()),
             ending,
         };
         let app = App::new().configure(|config| routes(config, &watch));

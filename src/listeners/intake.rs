@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::limits::{INTAKE_GROWTH, INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
+use crate::{
+    connections::Newcomers,
+    limits::{INTAKE_GROWTH, INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX},
+};
 
 /// How many connections one worker takes at a time.
 ///
@@ -15,91 +18,102 @@ use crate::limits::{INTAKE_GROWTH, INTAKE_MAX, INTAKE_TIME, TURNS_TIME_MAX};
 /// crowd that connects at once does not slow down those that are connected already by more than
 /// that.
 ///
-/// Short turns do not show yet what those ask for who have just come. So while [`INTAKE_MAX`]
-/// clients wait for an answer, a worker takes that many beyond those that it lacks in one
-/// [`INTAKE_TIME`], or [`INTAKE_GROWTH`] times as many as in the one before.
+/// Short turns do not show yet what those ask for who have just come. So of the clients that came
+/// in one [`INTAKE_TIME`], [`INTAKE_MAX`] may wait for an answer. If so many do, and others come,
+/// [`INTAKE_GROWTH`] times as many may wait in the next one. Connections that the worker lacks are
+/// taken in any case: they do not let more wait, and count while they wait themselves.
 pub(super) struct Intake {
-    unanswered: Unanswered,
+    /// Those who came in the present [`INTAKE_TIME`].
+    newcomers: Rc<Newcomers>,
     /// How many it takes at a time, if turns stay short.
     at_a_time: usize,
     /// When the present [`INTAKE_TIME`] began.
     began: Instant,
     /// How many it has taken since then, besides those that it lacked.
     taken: usize,
-    /// How many more it may take until the end of that time.
-    left: usize,
-    /// Whether somebody came in that time who may not be taken.
-    in_vain: bool,
+    /// How many of those who were taken last are no newcomers yet.
+    uncounted: usize,
+    /// How many newcomers may wait for an answer.
+    waiting_max: usize,
+    /// The most that have waited at the same time.
+    most_waiting: usize,
+    /// Whether a client could not be taken because too many newcomers wait.
+    is_full: bool,
 }
-
-/// How many clients wait for a reply that has not begun, or have not sent a request yet.
-pub(super) type Unanswered = Rc<dyn Fn() -> usize>;
 
 impl Intake {
     /// That of a worker that has nothing to do.
-    pub(super) const fn new(unanswered: Unanswered, now: Instant) -> Self {
+    pub(super) fn new(newcomers: Rc<Newcomers>, now: Instant) -> Self {
         Self {
-            unanswered,
+            newcomers,
             at_a_time: INTAKE_MAX,
             began: now,
             taken: 0,
-            left: INTAKE_MAX,
-            in_vain: false,
+            uncounted: 0,
+            waiting_max: INTAKE_MAX,
+            most_waiting: 0,
+            is_full: false,
         }
     }
 
     /// How many connections it will take if turns stay short.
     pub(super) fn next(&self) -> usize {
-        self.at_a_time.min(self.left)
+        let waiting = self.newcomers.waiting() + self.uncounted;
+        self.at_a_time.min(self.waiting_max.saturating_sub(waiting))
     }
 
     /// How many connections to take when requests wait this long.
     pub(super) fn after(&mut self, wait: Duration, now: Instant) -> usize {
+        self.uncounted = 0;
+        self.most_waiting = self.most_waiting.max(self.newcomers.waiting());
         self.begin_time(now);
         if wait > TURNS_TIME_MAX {
             self.at_a_time = 1;
             return 0;
         }
         let most = self.next();
-        match most {
-            0 => self.in_vain = true,
-            _ => self.at_a_time = (self.at_a_time * 2).min(INTAKE_MAX),
+        self.is_full = most == 0;
+        if most > 0 {
+            self.at_a_time = (self.at_a_time * 2).min(INTAKE_MAX);
         }
         most
     }
 
     /// So many were taken, of which the worker lacked some.
     pub(super) fn took(&mut self, count: usize, lacked: usize) {
-        let beyond = count.saturating_sub(lacked);
-        self.taken += beyond;
-        self.left = self.left.saturating_sub(beyond);
+        self.taken += count.saturating_sub(lacked);
+        self.uncounted = count;
+        self.is_full = false;
     }
 
-    /// Begins the next [`INTAKE_TIME`] if the present one is over, or nearly all have their
-    /// answers.
+    /// Begins the next [`INTAKE_TIME`] if the present one is over.
     fn begin_time(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.began);
-        if passed < INTAKE_TIME && (self.unanswered)() >= INTAKE_MAX {
+        if passed < INTAKE_TIME {
             return;
         }
-        // After a pause in which it could have taken more, those who come are another crowd.
-        let goes_on = passed < 2 * INTAKE_TIME || self.in_vain;
-        let before = if goes_on { self.taken } else { 0 };
-        self.left = (before * INTAKE_GROWTH).max(INTAKE_MAX);
-        (self.began, self.taken, self.in_vain) = (now, 0, false);
+        // After a pause, those who come are another crowd.
+        let goes_on = passed < 2 * INTAKE_TIME || self.is_full;
+        let before = match goes_on {
+            true => self.taken.min(self.most_waiting),
+            false => 0,
+        };
+        self.waiting_max = (before * INTAKE_GROWTH).max(INTAKE_MAX);
+        (self.began, self.taken, self.most_waiting) = (now, 0, 0);
+        self.newcomers.begin();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::{collections::VecDeque, iter};
 
     use super::*;
 
     #[test]
     fn long_turns_stop_the_intake_and_short_ones_let_it_grow() {
         let now = Instant::now();
-        let mut intake = Intake::new(Rc::new(|| 0), now);
+        let mut intake = Intake::new(Rc::default(), now);
         let short = TURNS_TIME_MAX;
         let long = TURNS_TIME_MAX + Duration::from_micros(1);
         for (turns, expected) in [
@@ -124,63 +138,65 @@ mod tests {
         }
     }
 
-    /// How many are taken while turns are short, by the time at which the worker asks: in units of
-    /// `INTAKE_TIME`, with how many come and how many of these it lacks.
+    /// By the time at which the worker looks, in units of [`INTAKE_TIME`]: how many newcomers may
+    /// wait for an answer; how many come, how many of these it lacks and how many it takes; and how
+    /// many have their answers after that, the earliest ones first.
     #[test]
-    fn while_many_wait_for_answers_what_is_taken_grows_from_one_time_to_the_next() {
+    fn newcomers_show_what_they_ask_for_before_more_are_taken() {
         const SOME: usize = INTAKE_MAX;
+        const MORE: usize = INTAKE_GROWTH * SOME;
 
         let began = Instant::now();
-        let waiting = Rc::new(Cell::new(INTAKE_MAX));
-        let waits = Rc::clone(&waiting);
-        let mut intake = Intake::new(Rc::new(move || waits.get()), began);
-        for (time, came, lacks, expected) in [
-            // What it lacks is taken in any case, and some beside it.
-            (0.0, 5 * SOME, 4 * SOME, 4 * SOME),
-            (0.4, SOME, 0, SOME),
-            (0.5, SOME, 0, 0),
-            (0.6, SOME, SOME, SOME),
-            (1.0, SOME, 0, SOME),
-            (1.1, SOME, 0, SOME),
-            (1.2, SOME, 0, SOME),
-            (1.3, SOME, 0, SOME),
-            (1.4, SOME, 0, 0),
-            // On a busy machine, it asks late.
-            (7.0, SOME, 0, SOME),
-            (7.1, 5, 0, 5),
-            (7.2, SOME, 0, SOME),
-            (7.3, SOME, 0, SOME),
-            (7.4, SOME, 0, SOME),
-            // A pause ends the growth, also after a time in which all came who might.
-            (9.5, SOME, 0, SOME),
-            (11.5, SOME, 0, SOME),
-            (11.6, SOME, 0, 0),
-            // Clients that leave soon are lacked again and again, and others come nevertheless.
-            (13.0, SOME, SOME, SOME),
-            (13.1, SOME, 0, SOME),
+        let newcomers = Rc::<Newcomers>::default();
+        let mut waiting = VecDeque::new();
+        let mut intake = Intake::new(Rc::clone(&newcomers), began);
+        for (time, may_wait, (came, lacks, expected), answered) in [
+            // What it lacks is taken in any case.
+            (0.0, SOME, (MORE + SOME, MORE, MORE), 0),
+            (0.1, SOME, (SOME, 0, 0), MORE - 1),
+            (0.2, SOME, (SOME, 0, SOME - 1), 0),
+            (0.3, SOME, (SOME, 0, 0), 1),
+            (0.4, SOME, (SOME, 0, 1), 0),
+            // Four times as many as were taken before, without those that it lacked.
+            (1.0, MORE, (SOME, 0, SOME), 0),
+            (1.1, MORE, (SOME, 0, SOME), 0),
+            (1.2, MORE, (5, 0, 5), 0),
+            (1.3, MORE, (SOME, 0, SOME), 0),
+            (1.4, MORE, (SOME, 0, MORE - 3 * SOME - 5), 0),
+            (1.5, MORE, (SOME, 0, 0), MORE + SOME),
+            // On a busy machine, it looks late. All are answered soon now.
+            (7.0, INTAKE_GROWTH * MORE, (SOME, 0, SOME), SOME),
+            (7.1, INTAKE_GROWTH * MORE, (SOME, 0, SOME), SOME),
+            (7.2, INTAKE_GROWTH * MORE, (SOME, 0, SOME), SOME - 5),
+            // No more may wait than did, however many were taken.
+            (8.0, SOME + 4, (SOME, 0, SOME), 0),
+            // After a pause, another crowd comes.
+            (10.0, SOME, (SOME, 0, SOME), 0),
+            // What it lacked does not count as taken, so this is a pause, too.
+            (10.1, SOME, (SOME, SOME, SOME), 0),
+            (12.5, SOME, (SOME, 0, SOME), 0),
+            (12.6, SOME, (SOME, 0, 0), 0),
+            (13.5, MORE, (SOME, 0, SOME), 0),
         ] {
             let now = began + INTAKE_TIME.mul_f64(time);
             let taken = intake.after(TURNS_TIME_MAX, now).max(lacks).min(came);
-            assert_eq!(taken, expected, "at {time}");
-            intake.took(taken, lacks);
-        }
-        // Growth after long turns waits for those that may be taken.
-        let late = began + INTAKE_TIME.mul_f64(13.5);
-        intake.took(intake.left, 0);
-        assert_eq!(intake.after(2 * TURNS_TIME_MAX, late), 0);
-        for _ in 0..5 {
-            assert_eq!(intake.after(TURNS_TIME_MAX, late), 0);
-        }
-        let next = began + 14 * INTAKE_TIME;
-        assert_eq!(intake.after(TURNS_TIME_MAX, next), 1);
-        for _ in 0..3 {
-            intake.after(TURNS_TIME_MAX, next);
-        }
-        waiting.set(INTAKE_MAX - 1);
-        for _ in 0..4 {
-            let taken = intake.after(TURNS_TIME_MAX, began + 15 * INTAKE_TIME);
-            assert_eq!(taken, INTAKE_MAX);
-            intake.took(taken, 0);
+            assert_eq!(
+                (intake.waiting_max, taken),
+                (may_wait, expected),
+                "at {time}"
+            );
+            if taken > 0 {
+                let left = intake.next();
+                intake.took(taken, lacks);
+                let fewer = left.min(
+                    intake
+                        .waiting_max
+                        .saturating_sub(newcomers.waiting() + taken),
+                );
+                assert_eq!(intake.next(), fewer, "after {time}");
+            }
+            waiting.extend(iter::repeat_with(|| newcomers.add()).take(taken));
+            waiting.drain(..answered);
         }
     }
 }

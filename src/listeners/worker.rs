@@ -26,11 +26,11 @@ use tokio::{
 
 use super::{
     busy_connections::{BusyConnections, RequestsBegun},
-    intake::{Intake, Unanswered},
+    intake::Intake,
     load::{Load, Loads, Room},
     stopping::{Ended, EndsUnexpectedly, Stopping},
 };
-use crate::connections::NewConnections;
+use crate::connections::{NewConnections, Newcomers};
 use crate::limits::{
     BUSY_CONNECTIONS_MAX, BUSY_CONNECTIONS_MIN, FIRST_REQUEST_GRACE, INTAKE_MAX, OVERLOAD_PATIENCE,
     TURNS_TIME_MAX, WATCHED_EVERY, WATCHED_TIME,
@@ -71,9 +71,10 @@ pub(super) type WorkWait = Rc<dyn Fn() -> Duration>;
 pub(super) struct WorkerConnections {
     pub(super) work_wait: WorkWait,
     pub(super) requests_begun: RequestsBegun,
-    pub(super) unanswered: Unanswered,
     /// Those on which no request has come yet.
     pub(super) new_connections: Rc<NewConnections>,
+    /// Those of the last moments, which wait for an answer.
+    pub(super) newcomers: Rc<Newcomers>,
     /// Set when all connections are to end: after the request in progress, or at once.
     pub(super) ending: watch::Sender<bool>,
 }
@@ -229,7 +230,7 @@ async fn serve<S>(
         ended: _ended,
         ..
     } = parts;
-    let mut intake = Intake::new(connections.unanswered.clone(), Instant::now());
+    let mut intake = Intake::new(Rc::clone(&connections.newcomers), Instant::now());
     let begin = |stream: StdStream| {
         // The system has no memory for its events: nothing can be sent over it.
         let Ok(stream) = TcpStream::from_std(stream) else {

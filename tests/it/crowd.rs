@@ -1,5 +1,8 @@
 //! Many connections that ask at once. For what takes a pool's thread a short time, all of them are
-//! answered, and their memory is given back. Another tenant does not wait for them.
+//! answered, and their memory is given back. Another tenant does not wait for them. Those who ask
+//! nothing may ask for much.
+
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -62,6 +65,20 @@ fn a_crowd_that_asks_for_proofs_is_answered_and_leaves_nothing() {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getProof", "params": params});
     let request = request.to_string();
     server.check_memory_is_back(|| answer_crowd(&server, &request, &expected));
+}
+
+/// Of those who have just connected and ask nothing, a worker takes the 64 that it needs; and then
+/// 16 in 100 ms, 64 in the next, and so on. So the last one's request waits.
+#[test]
+fn newcomers_who_ask_nothing_keep_others_waiting() {
+    let server = Server::start(&["--block-time", "0s", "--workers", "1"]);
+    let began = Instant::now();
+    let silent: Vec<Connection> = (0..200).map(|_| connect(&server)).collect();
+    let chain_id = connect(&server).result("eth_chainId", &json!([]));
+    let waited = began.elapsed();
+    assert!(chain_id.is_string());
+    assert!(waited >= Duration::from_millis(200), "{waited:?}");
+    drop(silent);
 }
 
 /// Connections of a tenant that ask for something cheap.

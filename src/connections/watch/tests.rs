@@ -54,23 +54,29 @@ fn requests_are_counted_when_they_begin() {
 }
 
 #[actix::test]
-async fn clients_wait_until_they_take_the_first_part_of_a_reply() {
+async fn newcomers_wait_until_they_take_the_first_part_of_a_reply() {
     let watch = watch(3);
+    let waiting = || watch.newcomers().waiting();
     let [first, second] = [(); 2].map(|()| connect(&watch, None));
-    assert_eq!(watch.unanswered(), 2, "no request has come");
+    assert_eq!(waiting(), 2, "no request has come");
     let answering = watch.answering(&first.1);
-    assert_eq!(watch.unanswered(), 2);
+    assert_eq!(waiting(), 2);
     drop(second);
-    assert_eq!(watch.unanswered(), 1);
+    assert_eq!(waiting(), 1);
     answering.took();
     answering.took();
-    assert_eq!(watch.unanswered(), 0);
+    assert_eq!(waiting(), 0);
     drop(answering);
-    assert_eq!(watch.unanswered(), 0);
+    assert_eq!(waiting(), 0);
+    // A cheap request may come before a dear one.
     let failed = watch.answering(&first.1);
-    assert_eq!(watch.unanswered(), 1);
+    assert_eq!(waiting(), 1);
     drop(failed);
-    assert_eq!(watch.unanswered(), 0);
+    assert_eq!(waiting(), 0);
+    let session = watch.answering(&first.1);
+    assert_eq!(waiting(), 1);
+    session.becomes_session();
+    assert_eq!(waiting(), 0);
 }
 
 #[test]
@@ -120,7 +126,10 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
         let connection = Rc::new(Connection::new(
             server.as_raw_fd(),
             slot,
-            Rc::<crate::connections::NewConnections>::default().add(),
+            (
+                Rc::<crate::connections::NewConnections>::default().add(),
+                crate::connections::Newcomers::default().add(),
+            ),
             evictions.clone(),
         ));
         let metrics = Metrics::new([]).unwrap();

@@ -56,7 +56,7 @@ fn echo(slots: usize, work: Duration, grace: Duration) -> (WorkerHandle, Stop) {
 
 /// The same with these parts. Other work waits for too long while `waits` is set.
 fn echo_of(parts: WorkerParts, work: Duration, waits: Arc<AtomicBool>) -> WorkerHandle {
-    echo_with(parts, work, waits, (Arc::default(), 0))
+    echo_with(parts, work, waits, (Arc::default(), false))
 }
 
 /// A worker that has nothing to do, and whose other work waits for too long while that is set.
@@ -68,28 +68,34 @@ fn echo_that_waits() -> (WorkerHandle, Stop, Arc<AtomicBool>) {
     (worker, stop, waits)
 }
 
-/// The same as `echo_of`, and it believes that so many requests have begun, and so many clients
-/// wait for an answer.
+/// The same as `echo_of`, and it believes that so many requests have begun, and that either all of
+/// its clients are newcomers for as long as they stay, or none is.
 fn echo_with(
     parts: WorkerParts,
     work: Duration,
     waits: Arc<AtomicBool>,
-    (requests, unanswered): (Arc<AtomicU64>, usize),
+    (requests, are_newcomers): (Arc<AtomicU64>, bool),
 ) -> WorkerHandle {
     let factory = move || {
-        let service = fn_service(move |mut stream: TcpStream| async move {
-            let mut byte = [0];
-            while let Ok(1) = stream.read(&mut byte).await {
-                // The worker can do nothing else meanwhile.
-                let began = Instant::now();
-                while began.elapsed() < work {
-                    hint::spin_loop();
+        let newcomers = Rc::<Newcomers>::default();
+        let counted = Rc::clone(&newcomers);
+        let service = fn_service(move |mut stream: TcpStream| {
+            let newcomer = are_newcomers.then(|| counted.add());
+            async move {
+                let mut byte = [0];
+                while let Ok(1) = stream.read(&mut byte).await {
+                    // The worker can do nothing else meanwhile.
+                    let began = Instant::now();
+                    while began.elapsed() < work {
+                        hint::spin_loop();
+                    }
+                    if stream.write_all(&byte).await.is_err() {
+                        break;
+                    }
                 }
-                if stream.write_all(&byte).await.is_err() {
-                    break;
-                }
+                drop(newcomer);
+                Ok::<(), Infallible>(())
             }
-            Ok::<(), Infallible>(())
         });
         let work_wait: WorkWait = Rc::new(move || match waits.load(Ordering::Relaxed) {
             true => 2 * TURNS_TIME_MAX,
@@ -97,7 +103,7 @@ fn echo_with(
         });
         let connections = WorkerConnections {
             requests_begun: Rc::new(move || requests.load(Ordering::Relaxed)),
-            unanswered: Rc::new(move || unanswered),
+            newcomers,
             ..connections(work_wait)
         };
         (service, connections)
@@ -110,8 +116,8 @@ fn connections(work_wait: WorkWait) -> WorkerConnections {
     WorkerConnections {
         work_wait,
         requests_begun: Rc::new(|| 0),
-        unanswered: Rc::new(|| 0),
         new_connections: Rc::default(),
+        newcomers: Rc::default(),
         ending: watch::Sender::default(),
     }
 }
@@ -273,14 +279,14 @@ async fn a_worker_with_work_that_waits_takes_no_connection() {
     stop.stop(false).await;
 }
 
-/// While many clients wait for an answer, those who come later wait for the times after that.
+/// Newcomers who wait for an answer make those who come later wait.
 #[actix::test]
 async fn a_crowd_shows_what_it_asks_for_before_more_of_it_is_taken() {
     let (stop, stopping, ended) = Stop::new(Duration::ZERO);
     let parts = one_of(1, 10_000, stopping, ended);
-    let waiting = (Arc::default(), INTAKE_MAX);
-    let worker = echo_with(parts, Duration::ZERO, Arc::default(), waiting);
-    // More than it takes beside those that it lacks in one time and the next.
+    let believes = (Arc::default(), true);
+    let worker = echo_with(parts, Duration::ZERO, Arc::default(), believes);
+    // More than it takes beside those that it lacks in one time and the next two.
     let crowd = pairs(BUSY_CONNECTIONS_MIN + (1 + INTAKE_GROWTH + 1) * INTAKE_MAX);
     let (clients, servers): (Vec<_>, Vec<_>) = crowd.into_iter().unzip();
     let began = Instant::now();
@@ -288,7 +294,7 @@ async fn a_crowd_shows_what_it_asks_for_before_more_of_it_is_taken() {
         worker.connections.send(server).await.unwrap();
         ask(client);
     }
-    assert!(began.elapsed() >= INTAKE_TIME);
+    assert!(began.elapsed() >= 2 * INTAKE_TIME);
     assert_eq!(worker.load.overloaded_for(Instant::now()), Duration::ZERO);
     stop.stop(false).await;
 }
@@ -304,7 +310,7 @@ async fn a_busy_worker_takes_what_it_has_promised_to() {
         parts,
         Duration::ZERO,
         Arc::clone(&waits),
-        (Arc::clone(&requests), 0),
+        (Arc::clone(&requests), false),
     );
     // They seem to cost nothing.
     let promised = (3 * BUSY_CONNECTIONS_MIN + BUSY_CONNECTIONS_MAX) / 4;
@@ -334,7 +340,11 @@ async fn a_worker_that_lacks_connections_says_when_it_keeps_up() {
         assert_eq!(taken, BUSY_CONNECTIONS_MIN);
     }
     waits.store(false, Ordering::Relaxed);
-    assert_eq!(would_take(worker.questions.clone()).await, usize::MAX);
+    // On a busy machine, the turns of its event loop may be long now and then.
+    let until_it_keeps_up =
+        async { while would_take(worker.questions.clone()).await != usize::MAX {} };
+    let waited = time::timeout(Duration::from_secs(60), until_it_keeps_up).await;
+    assert!(waited.is_ok(), "it does not keep up");
     stop.stop(false).await;
 }
 
