@@ -180,10 +180,12 @@ async fn refusing_crowd(scene: &mut Scene, would_take: usize) -> usize {
     scene.asked.get()
 }
 
-/// One more client connects, refused or not, and the only worker takes those who were let in.
+/// This many more clients connect, refused or not, and the only worker takes those who were let in.
 /// Returns how many these are.
-async fn try_again(scene: &mut Scene) -> usize {
-    let _ = TcpStream::connect(scene.address);
+async fn try_again(scene: &mut Scene, clients: usize) -> usize {
+    for _ in 0..clients {
+        let _ = TcpStream::connect(scene.address);
+    }
     let mut taken = 0;
     while scene.queues[0].try_recv().is_ok() {
         taken += 1;
@@ -318,7 +320,7 @@ async fn trials_let_in_more_each_time() {
         let asked = refusing_crowd(&mut scene, usize::MAX).await;
         let mut let_in = 0;
         while let_in < (1 + INTAKE_GROWTH) * INTAKE_MAX {
-            let_in += try_again(&mut scene).await;
+            let_in += try_again(&mut scene, 1).await;
         }
         // Of 16 and 64; the one before may have found that the workers do not keep up.
         let trials = scene.asked.get() - asked;
@@ -336,7 +338,8 @@ async fn trials_let_in_no_more_than_a_worker_would_take() {
         let asked = refusing_crowd(&mut scene, few).await;
         let mut let_in = 0;
         while let_in < 10 * few {
-            let_in += try_again(&mut scene).await;
+            // All at once: if fewer came during a trial, it would be the last one.
+            let_in += try_again(&mut scene, few).await;
             let trials = scene.asked.get() - asked + 1;
             assert!(let_in <= trials * few, "{let_in} in {trials} trials");
         }
@@ -352,7 +355,7 @@ async fn a_worker_gets_all_that_it_lacks_at_once() {
         let asked = refusing_crowd(&mut scene, lacking).await;
         let mut let_in = 0;
         while let_in < lacking {
-            let_in += try_again(&mut scene).await;
+            let_in += try_again(&mut scene, 1).await;
         }
         // The one before may have found that the worker does not keep up.
         let trials = scene.asked.get() - asked;

@@ -13,7 +13,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    stage::{SECRET, Stage, leads, wait_heads},
+    stage::{SECRET, Stage, epoch, leads, wait_heads},
     subscriber::Subscriber,
 };
 use crate::{
@@ -121,21 +121,24 @@ fn what_the_leader_has_is_readable_at_replicas() {
     }
     assert!(count >= 12, "{count} are documented");
 
+    wait_until("its role and epoch are facts", || {
+        let facts = format!(
+            r#""fleet":{{"role":"replica","epoch":{}}}"#,
+            epoch(&replica)
+        );
+        replica.get_admin("/ready").text().contains(&facts)
+    });
     // An entry of a version to come, which has the fleet's MAC.
-    let ready = replica.get_admin("/ready");
-    let facts = ready.text();
-    assert!(
-        facts.contains(r#""fleet":{"role":"replica","epoch":1}"#),
-        "{facts}"
+    let (entries, unknown) = (
+        stage.key("entries"),
+        sealed(&stage, b"\x02what no program knows yet"),
     );
-    let entries = stage.key("entries");
-    let add = |id: &str, bytes: &[u8]| {
-        let words = [b"XADD", entries.as_bytes(), id.as_bytes(), b"e", bytes];
-        check("added", &stage.redis.call(&words), &id.to_owned());
-    };
-    let (epoch, sequence, _) = stage.newest_entry();
-    let next = format!("{epoch}-{}", sequence + 1);
-    add(&next, &sealed(&stage, b"\x02what no program knows yet"));
+    wait_until("it is the newest one", || {
+        let (epoch, sequence, _) = stage.newest_entry();
+        let next = format!("{epoch}-{}", sequence + 1);
+        let words = [b"XADD", entries.as_bytes(), next.as_bytes(), b"e", &unknown];
+        stage.redis.call(&words) == next
+    });
     let reason = "version 2 of entries";
     wait_until("not ready", || {
         let ready = replica.get_admin("/ready");

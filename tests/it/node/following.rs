@@ -10,7 +10,7 @@ use super::{
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH, GETH_OMMERS},
     counted, driven_geth,
     driven_geth::DrivenGeth,
-    follow, follow_while_filling, head, http, refuted, wait_head, ws,
+    follow, follow_while_filling, follow_with, head, http, refuted, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, scratch, wait_until},
@@ -147,7 +147,9 @@ fn the_largest_block_is_followed() {
     let (genesis, payloads) = driven_geth::chain_like("node-largest", 20, 65, "adversarial");
     let mut geth = DrivenGeth::at("node-largest-geth", &genesis, &payloads);
     geth.go_to(&payloads[62]);
-    let servers = [http(geth.address()), ws(geth.address())].map(|url| follow(&[url]));
+    // A slow machine may need more than the default for it.
+    let servers = [http(geth.address()), ws(geth.address())]
+        .map(|url| follow_with(&[url], &["--node-timeout", "1m"]));
     let largest = geth.go_to(&payloads[63]);
     for server in &servers {
         wait_head(server, largest);
