@@ -95,8 +95,9 @@ class Phase:
             found.append(f"{self.title}: no client was free for {self.dropped} requests")
         if self.wrong:
             found.append(f"{self.title}: {self.wrong} wrong answers")
-        # In an overload, all of them may have been refused: the table shows it.
-        if self.whole == 0 and (not self.whole_asked or self.good > self.sent / 2):
+        # All of them may have been refused, in an overload or as further clients of a closed loop: the table shows it.
+        is_calm = self.rate and self.good > self.sent / 2
+        if self.whole == 0 and (is_calm or not self.whole_asked):
             found.append(f"{self.title}: no long answer was compared whole, of {self.whole_asked}")
         if self.must_answer and self.refused + self.late:
             found.append(f"{self.title}: {self.refused} requests refused and {self.late} late")
