@@ -35,8 +35,8 @@ use crate::{
     upstreams::{Keys, Payload, steps},
 };
 
-/// What `kill -9` may lose: the last second, and two more for a machine that is busy.
-const LOST_MAX: Duration = Duration::from_secs(3);
+/// What `kill -9` may lose: the last second, and half of one more for a machine that is busy.
+const LOST_MAX: Duration = Duration::from_millis(1_500);
 
 /// A process that is killed if a test panics.
 struct KilledInPanic<'p>(&'p Process);
