@@ -44,6 +44,7 @@ pub(crate) struct Connection {
     pub(super) since: Cell<Tick>,
     /// Until its first request comes; then the connection is watched.
     pub(super) new_connection: RefCell<Option<NewConnection>>,
+    /// It waits while a request is answered, and before the first one.
     pub(super) newcomer: Newcomer,
     pub(super) slot: Slot<Weak<Self>>,
     evictions: Rc<Evictions>,
@@ -87,11 +88,17 @@ impl Connection {
     /// A connection that has no slot.
     #[cfg(test)]
     pub(crate) fn of(socket: RawFd) -> Self {
+        Self::evicted_by(socket, Rc::default())
+    }
+
+    /// The same, which these evictions end.
+    #[cfg(test)]
+    pub(super) fn evicted_by(socket: RawFd, evictions: Rc<Evictions>) -> Self {
         let new = (
             Rc::<super::NewConnections>::default().add(),
             super::Newcomers::default().add(),
         );
-        Self::new(socket, Slot::none(), new, Rc::default())
+        Self::new(socket, Slot::none(), new, evictions)
     }
 
     /// A connection with this slot.

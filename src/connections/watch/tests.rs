@@ -122,16 +122,8 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
         server.set_nonblocking(true).unwrap();
         let budget = ReplyBudget::new(100);
         let evictions = Evictions::start();
-        let slot = Slot::none();
-        let connection = Rc::new(Connection::new(
-            server.as_raw_fd(),
-            slot,
-            (
-                Rc::<crate::connections::NewConnections>::default().add(),
-                crate::connections::Newcomers::default().add(),
-            ),
-            evictions.clone(),
-        ));
+        let socket = server.as_raw_fd();
+        let connection = Rc::new(Connection::evicted_by(socket, evictions.clone()));
         let metrics = Metrics::new([]).unwrap();
         let limits = WatchLimits {
             idle_max: Duration::from_secs(60),

@@ -38,7 +38,7 @@ fn processes_know_who_is_there_whatever_others_write() {
         fleet = admin.get("/fleet");
         let processes = fleet["processes"].as_array().unwrap();
         // On a slow machine, the lease may have ended and another epoch begun.
-        let epoch = stage.newest_epoch().unwrap_or_default();
+        let epoch = epoch(&leader);
         let roles = processes.iter().map(|process| &process["role"]);
         let mut roles: Vec<_> = roles.map(|role| role.as_str().unwrap()).collect();
         roles.sort_unstable();
