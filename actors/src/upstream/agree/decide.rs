@@ -174,14 +174,6 @@ fn keep_sync<C: Chain>(tally: &Tally<'_, C>, policy: &Policy, survey: &mut Surve
     let is_eligible_above = survey
         .eligible
         .is_some_and(|eligible| !is_behind(tally, eligible));
-    // A first block is one fetch, so that the higher one is worth beginning again.
-    if tally.head.is_none()
-        && survey
-            .eligible
-            .is_some_and(|eligible| eligible.point.0 > point.0)
-    {
-        return;
-    }
     match assess(tally, policy, block) {
         Eligibility::Eligible => survey.eligible = Some(block),
         Eligibility::Unproven(numbers) if !is_eligible_above => {

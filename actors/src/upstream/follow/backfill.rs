@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use nearhead_chain::{block::Block, verify::HeaderRefusal, window::WINDOW_BLOCKS};
 
 use super::{
-    Event, Follower, STUCK_MIN,
+    Event, Follower,
     fetching::{ActiveBackfill, BackfillCall, GenesisFetch},
     interface::{ChangeError, FetchError, HeldChain, HeldWindow, Upstream},
     work::{self, Purpose},
@@ -84,22 +84,23 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         self.upstreams[id].slow_until > self.now()
     }
 
-    /// Asks another upstream for the old blocks of one that has not given one of them within a
-    /// block time. Otherwise it could keep the window from being filled, because a call's timeout
-    /// may be many block times.
+    /// Asks another upstream for the old blocks of one that is slow with one of them. Otherwise it
+    /// could keep the window from being filled, because a call's timeout may be many block times.
     pub(super) fn leave_slow_backfill(&mut self) {
         let (now, block_time) = (self.now(), self.health.block_time());
-        let patience = block_time.max(STUCK_MIN * 2);
-        let is_late = |call: &&BackfillCall| now.saturating_sub(call.asked_at) >= patience;
+        let is_late = |call: &&BackfillCall| {
+            let is_other = |id: &UpstreamId| {
+                *id != call.upstream && self.may_backfill(*id) && !self.is_slow(*id)
+            };
+            let others = (0..self.upstreams.len()).filter(is_other);
+            let longest = self.health.longest_path(others, 1, now);
+            longest.is_some_and(|longest| now.saturating_sub(call.asked_at) >= longest)
+        };
         let backfill = self.backfill.as_ref();
         let Some(call) = backfill.and_then(|backfill| backfill.calls.iter().find(is_late)) else {
             return;
         };
         let (slow, number) = (call.upstream, call.ask.number());
-        let can_be_asked = |id| id != slow && self.may_backfill(id) && !self.is_slow(id);
-        if !(0..self.upstreams.len()).any(can_be_asked) {
-            return;
-        }
         self.upstreams[slow].slow_until = now + block_time * SLOW_BLOCKS;
         let name = self.upstreams[slow].client.name();
         tracing::warn!(

@@ -39,6 +39,8 @@ pub(super) struct SyncCall {
     pub(super) ask: Ask,
     pub(super) purpose: Purpose,
     pub(super) since: Moment,
+    /// Whether it has counted as stuck: one call is one fault.
+    pub(super) is_stuck: bool,
 }
 
 /// How a sync ends.

@@ -56,10 +56,6 @@ const AGREEMENT_PAUSE: Duration = Duration::from_millis(25);
 /// Shortest time between two reports of a block ahead of the clock.
 const EARLY_PAUSE: Duration = Duration::from_secs(60);
 
-/// Shortest time without a new block after which a sync counts as stuck. A distant upstream may
-/// need that long for one block.
-const STUCK_MIN: Duration = Duration::from_secs(1);
-
 /// The configuration of the follower.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowConfig {
@@ -379,8 +375,13 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
+    /// How many blocks an upstream is asked for at the same time.
+    fn width(&self) -> usize {
+        (self.config.concurrency / CALLS_PER_BLOCK).max(1)
+    }
+
     fn ask_for_blocks(&mut self) {
-        let width = (self.config.concurrency / CALLS_PER_BLOCK).max(1);
+        let width = self.width();
         let held = self.window.held();
         self.ask_for_sync(held.as_ref(), width);
         if let Some(held) = &held {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use nearhead_chain::window::WINDOW_BLOCKS;
 
 use super::{
-    Follower, STUCK_MIN,
+    Follower,
     fetching::{Goal, HeadSync, SyncCall},
     interface::{HeldWindow, Upstream},
     work::{self, Purpose},
 };
 use crate::upstream::{
-    agree::{Fetch, HeadAuthority},
+    agree::{Fetch, HeadAuthority, NodeSet},
+    chain::Chain,
     health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::{Ask, SyncPath},
 };
@@ -65,8 +66,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream
-    /// has not given yet is asked for as well, and once more what this one has not given in the
-    /// time that it has to name a head: the call may have been lost.
+    /// has not given yet is asked for as well, and once more what this one should have given by
+    /// now: the call may have been lost.
     pub(super) fn ask_for_sync(&mut self, held: Option<&W::Held>, width: usize) {
         let now = self.now();
         let upstream = self.sync.as_ref().map(|sync| sync.upstream);
@@ -76,7 +77,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         // Calls for earlier syncs may still be in progress.
         let is_free = self.sync_calls_to(upstream) < 2 * width;
         let client = self.client(upstream);
-        let patience = self.health.heads_timeout().unwrap_or(Duration::MAX);
+        let lost_after = self
+            .health
+            .lost_after(upstream, now)
+            .unwrap_or(Duration::MAX);
         let Some(sync) = self.sync.as_mut().filter(|_| is_free) else {
             return;
         };
@@ -96,12 +100,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         for ask in &sync.open {
             let same = |call: &&SyncCall| (call.ask, call.purpose) == (*ask, purpose);
             let is_asked = |call: &SyncCall| call.upstream == upstream;
-            let is_late = |call: &SyncCall| now.saturating_sub(call.since) >= patience;
+            let is_lost = |call: &SyncCall| now.saturating_sub(call.since) >= lost_after;
             // Who is backed off is no longer waited for.
             let is_awaited =
                 |call: &&SyncCall| self.health.may_ask(call.upstream, CallClass::Blocks, now);
             let calls = || self.sync_calls.iter().filter(same);
-            let is_in_time = |call: &SyncCall| is_asked(call) && !is_late(call);
+            let is_in_time = |call: &SyncCall| is_asked(call) && !is_lost(call);
             if calls().any(is_in_time) || calls().filter(is_awaited).count() >= FETCHES_MAX {
                 continue;
             }
@@ -114,6 +118,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 ask: *ask,
                 purpose,
                 since: now,
+                is_stuck: false,
             });
             let client = client.clone();
             let call = match purpose {
@@ -142,10 +147,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             |call: &SyncCall| (call.upstream, call.ask, call.purpose) == (upstream, ask, purpose);
         if let Some(index) = self.sync_calls.iter().position(ended) {
             let call = self.sync_calls.swap_remove(index);
-            if is_given {
-                let took = now.saturating_sub(call.since);
-                self.health.gave_block(upstream, took);
-            }
+            let took = now.saturating_sub(call.since);
+            self.health.fetch_ended(upstream, now, took, is_given);
         }
         if let Some(sync) = self.sync.as_mut().filter(|_| is_given) {
             sync.open.retain(|open| *open != ask);
@@ -182,9 +185,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         if sync.is_slow || sync.goal.is_complete() {
             return None;
         }
-        let others = sync.voters.iter().filter(|id| *id != sync.upstream);
-        let others = others.filter(|id| self.may_fetch(*id));
-        let patience = self.health.patience(others)?;
+        let others = self.others(sync.voters, sync.upstream);
+        let patience = self.health.patience(others, self.now())?;
         Some(sync.progressed_at.max(sync.asked_since) + patience)
     }
 
@@ -199,32 +201,56 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Treats it as a fault if an upstream gives no block for half a block time, or is not done
-    /// after a whole one, while another one that vouches for the head could be asked. A call's
-    /// timeout may be many block times, and blocks that arrive one by one may take as long.
+    /// Those who vouch for a head and could be asked for its blocks in the place of this upstream.
+    fn others(&self, voters: NodeSet, upstream: UpstreamId) -> impl Iterator<Item = UpstreamId> {
+        let is_other = move |id: &UpstreamId| *id != upstream && self.may_fetch(*id);
+        voters.iter().filter(is_other)
+    }
+
+    /// Treats it as a fault if an upstream gives no block, or not all of a path, for so long that
+    /// another one that vouches for the head should be asked in its place. A call's timeout may be
+    /// many block times, and blocks that arrive one by one may take as long.
     pub(super) fn fail_stuck_sync(&mut self) {
-        let (now, block_time) = (self.now(), self.health.block_time());
-        let lasts = |since, least| now.saturating_sub(since) >= least;
-        let silence = (block_time / 2).max(STUCK_MIN);
         let Some(sync) = self.sync.as_ref().filter(|sync| !sync.goal.is_complete()) else {
             return;
         };
-        let is_slow = lasts(sync.asked_since, block_time.max(STUCK_MIN * 2));
-        let is_silent = lasts(sync.progressed_at, silence);
-        let silent = self.sync_calls.iter().filter(|call| {
-            is_silent && sync.open.contains(&call.ask) && lasts(call.since, silence)
-        });
-        let slow = is_slow.then_some(sync.upstream);
-        let mut stuck: Vec<UpstreamId> = silent.map(|call| call.upstream).chain(slow).collect();
+        let now = self.now();
+        let has_lasted = |since, longest: Option<Duration>| {
+            longest.is_some_and(|longest| now.saturating_sub(since) >= longest)
+        };
+        let voters = sync.voters;
+        let is_silent = |call: &SyncCall| {
+            let others = self.others(voters, call.upstream);
+            let longest = self.health.longest_silence(others, now);
+            let since = sync.progressed_at.max(call.since);
+            !call.is_stuck && sync.open.contains(&call.ask) && has_lasted(since, longest)
+        };
+        let silent = self.sync_calls.iter().map(is_silent).collect::<Vec<_>>();
+        let others = self.others(voters, sync.upstream);
+        let longest = self.health.longest_path(others, self.rounds(sync), now);
+        let slow = has_lasted(sync.asked_since, longest).then_some(sync.upstream);
+        let mut stuck: Vec<UpstreamId> = slow.into_iter().collect();
+        for (call, is_silent) in self.sync_calls.iter_mut().zip(silent) {
+            call.is_stuck |= is_silent;
+            stuck.extend(is_silent.then_some(call.upstream));
+        }
         stuck.sort_unstable();
         stuck.dedup();
-        let voters = sync.voters;
         for upstream in stuck {
-            if voters.iter().any(|id| id != upstream && self.may_fetch(id)) {
-                let error = "it sent no block for half a block time, or not all within a whole one";
+            // One that failed just now cannot be asked in its place.
+            if self.others(voters, upstream).next().is_some() {
+                let error = "it sent no block, or not all, while another one could be asked";
                 let verdict = Verdict::Fault(Fault::Timeout);
                 self.failed(upstream, CallClass::Blocks, verdict, &error);
             }
         }
+    }
+
+    /// How many times an upstream is asked for blocks until it has given all of a sync.
+    fn rounds(&self, sync: &HeadSync) -> u32 {
+        let held = self.window.held();
+        let ahead = held.map_or(1, |held| sync.head.0.saturating_sub(held.head().0));
+        let rounds = ahead.div_ceil(self.width() as u64).max(1);
+        u32::try_from(rounds).unwrap_or(u32::MAX)
     }
 }

@@ -14,6 +14,9 @@ const DELAYS_MAX: u32 = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct FetchTimes {
     recent: VecDeque<Duration>,
+    /// When it did not give a block, and how long it was asked for it. `None`: it has given one
+    /// since.
+    failed: Option<(Moment, Duration)>,
     delays: u32,
     slow_at: Moment,
 }
@@ -21,6 +24,7 @@ pub(super) struct FetchTimes {
 impl FetchTimes {
     /// Records that it gave a block. In less than `patience`, that makes up for a delay.
     pub(super) fn gave(&mut self, took: Duration, patience: Duration) {
+        self.failed = None;
         if self.recent.len() == FETCHES {
             self.recent.pop_front();
         }
@@ -28,6 +32,20 @@ impl FetchTimes {
         if took < patience {
             self.delays = self.delays.saturating_sub(1);
         }
+    }
+
+    /// Records that it was asked this long for a block that it did not give.
+    pub(super) fn failed(&mut self, now: Moment, took: Duration, forgiven_after: Duration) {
+        if took >= self.in_vain(now, forgiven_after) {
+            self.failed = Some((now, took));
+        }
+    }
+
+    /// How long it was asked in vain.
+    fn in_vain(&self, now: Moment, forgiven_after: Duration) -> Duration {
+        let is_recent = |at: Moment| now.saturating_sub(at) < forgiven_after;
+        let failed = self.failed.filter(|(at, _)| is_recent(*at));
+        failed.map_or(Duration::ZERO, |(_, took)| took)
     }
 
     /// Records that it was slow.
@@ -44,10 +62,12 @@ impl FetchTimes {
         }
     }
 
-    /// The median of its last fetches; zero if it was never asked, so that it is soon tried.
-    pub(super) fn usual(&self) -> Duration {
+    /// The median of its last fetches, or how long it was asked in vain, if that is longer and not
+    /// `forgiven_after` ago; zero if it was never asked, so that it is soon tried.
+    pub(super) fn usual(&self, now: Moment, forgiven_after: Duration) -> Duration {
         let mut sorted: Vec<_> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        median.max(self.in_vain(now, forgiven_after))
     }
 }

@@ -6,11 +6,13 @@
 //!
 //! - **Backoff.** After a fault, or when it asks for fewer calls, an upstream is not asked for a
 //!   time that doubles with each strike. Each class of calls has a backoff of its own
-//!   ([`CallClass`]), so that a refusal or a stall in one takes nothing from the others.
+//!   ([`CallClass`]), so that a refusal or a stall in one takes nothing from the others. After a
+//!   call for heads or blocks that was given up, the backoff is the shortest one.
 //! - **Heads.** Upstreams that come back have to be heard, or their agreement would come late. So a
 //!   call for heads is given up after a block time, and a backoff after a fault lasts at most as
-//!   long; both have a lower bound for fast chains. After a call that was given up, the backoff is
-//!   the shortest one.
+//!   long; both have a lower bound for fast chains.
+//! - **Blocks.** How long one upstream may take for a block follows from what the others usually
+//!   take. On a slow machine that is long for all of them, and none is left for another.
 //! - **Lagging.** An upstream lags when its head has been below the served one for half a block
 //!   time.
 
@@ -63,9 +65,15 @@ const FORGIVEN_BLOCKS: u32 = 16;
 /// Times that another upstream usually takes for a block, after which one is slow.
 const PATIENCE_FETCHES: u32 = 4;
 
-/// Lower bound of that time, and its upper bound as a share of the block time.
+/// Lower bound of that time, and its upper bound as a share of the block time. Where the others
+/// need longer than that, asking them as well gains nothing before twice their usual time.
 const PATIENCE_MIN: Duration = Duration::from_millis(50);
 const PATIENCE_SHARE: u32 = 4;
+const PATIENCE_FETCHES_MIN: u32 = 2;
+
+/// Shortest time without a new block after which an upstream is stuck. A distant one may need that
+/// long for one block.
+const STUCK_MIN: Duration = Duration::from_secs(1);
 
 /// What is known of all upstreams.
 #[derive(Clone, Debug)]
@@ -161,21 +169,84 @@ impl Health {
         times.delays(now, self.forgiven_after())
     }
 
-    /// How long to wait for a block while these others can be asked for it: some times as long as
-    /// the fastest of them usually takes. An upstream cannot prolong this by being slow itself.
+    /// How long to wait for a block until these others are asked for it as well: some times as long
+    /// as the fastest of them usually takes. An upstream cannot prolong this by being slow itself.
     /// `None` if there are no others.
-    pub(crate) fn patience(&self, others: impl Iterator<Item = UpstreamId>) -> Option<Duration> {
-        let usual = others.map(|other| self.upstreams[other].fetch_times.usual());
-        let patience = usual.min()?.saturating_mul(PATIENCE_FETCHES);
-        let longest = self.block_time() / PATIENCE_SHARE;
+    pub(crate) fn patience(
+        &self,
+        others: impl Iterator<Item = UpstreamId>,
+        now: Moment,
+    ) -> Option<Duration> {
+        let usual = self.fastest(others, now)?;
+        let longest = usual.saturating_mul(PATIENCE_FETCHES_MIN);
+        let longest = longest.max(self.block_time() / PATIENCE_SHARE);
+        let patience = usual.saturating_mul(PATIENCE_FETCHES);
         Some(patience.min(longest).max(PATIENCE_MIN))
     }
 
-    /// Records that an upstream gave a block of a new head.
-    pub(crate) fn gave_block(&mut self, upstream: UpstreamId, took: Duration) {
+    /// How long an upstream may give no block while these others could be asked in its place:
+    /// half a block time, and longer where they usually need longer. `None` if there are none.
+    pub(crate) fn longest_silence(
+        &self,
+        others: impl Iterator<Item = UpstreamId>,
+        now: Moment,
+    ) -> Option<Duration> {
+        let usual = self.fastest(others, now)?.saturating_mul(PATIENCE_FETCHES);
+        Some(usual.max(self.block_time() / 2).max(STUCK_MIN))
+    }
+
+    /// How long an upstream may take for all blocks of a path, of which it is asked for so many
+    /// rounds one after the other, while these others could be asked in its place: a block time,
+    /// and longer where they usually need longer. `None` if there are none.
+    pub(crate) fn longest_path(
+        &self,
+        others: impl Iterator<Item = UpstreamId>,
+        rounds: u32,
+        now: Moment,
+    ) -> Option<Duration> {
+        let usual = self.fastest(others, now)?.saturating_mul(PATIENCE_FETCHES);
+        let least = self.block_time().max(STUCK_MIN * 2);
+        Some(usual.saturating_mul(rounds).max(least))
+    }
+
+    /// How long the fastest of these usually takes for a block.
+    fn fastest(
+        &self,
+        upstreams: impl Iterator<Item = UpstreamId>,
+        now: Moment,
+    ) -> Option<Duration> {
+        upstreams.map(|id| self.usual(id, now)).min()
+    }
+
+    fn usual(&self, upstream: UpstreamId, now: Moment) -> Duration {
+        let times = &self.upstreams[upstream].fetch_times;
+        times.usual(now, self.forgiven_after())
+    }
+
+    /// How long an upstream has for a block before it is asked once more: the call may have been
+    /// lost. `None`: as long as for any call.
+    pub(crate) fn lost_after(&self, upstream: UpstreamId, now: Moment) -> Option<Duration> {
+        let usual = self.usual(upstream, now).saturating_mul(PATIENCE_FETCHES);
+        self.heads_timeout().map(|least| least.max(usual))
+    }
+
+    /// Records that a call for a block of a new head ended after this time, and whether the
+    /// upstream gave the block.
+    pub(crate) fn fetch_ended(
+        &mut self,
+        upstream: UpstreamId,
+        now: Moment,
+        took: Duration,
+        is_given: bool,
+    ) {
         let others = (0..self.upstreams.len()).filter(|other| *other != upstream);
-        let patience = self.patience(others).unwrap_or(Duration::MAX);
-        self.upstreams[upstream].fetch_times.gave(took, patience);
+        let patience = self.patience(others, now).unwrap_or(Duration::MAX);
+        let forgiven_after = self.forgiven_after();
+        let times = &mut self.upstreams[upstream].fetch_times;
+        match is_given {
+            true => times.gave(took, patience),
+            false => times.failed(now, took, forgiven_after),
+        }
     }
 
     /// Records that an upstream was slow to give a block, so that another one is asked as well.
@@ -276,9 +347,9 @@ impl Health {
             _ => Duration::MAX,
         };
         // The call has lasted as long as a longer wait would.
-        let is_late_head = class == CallClass::Heads && fault == Some(Fault::Timeout);
+        let is_late = class != CallClass::State && fault == Some(Fault::Timeout);
         let wait = |strikes| {
-            let strikes = if is_late_head { 1 } else { strikes };
+            let strikes = if is_late { 1 } else { strikes };
             let wait = backoff.wait(upstream, strikes, is_grave, block_time);
             wait.min(longest).max(at_least)
         };

@@ -417,7 +417,8 @@ impl SimFollower {
             let parent = tree::hash(block.parent);
             self.links.insert(sync.next, parent);
             let since = world.time_of(sync.progressed_at.max(sync.from_since));
-            self.health.gave_block(from, world.now() - since);
+            let (now, took) = (world.now(), world.now() - since);
+            self.health.fetch_ended(from, now, took, true);
             (sync.progressed_at, sync.is_slow) = (step, false);
             sync.stage(id, parent);
             self.check_complete();
@@ -448,7 +449,7 @@ impl SimFollower {
         let since = world.time_of(sync.progressed_at.max(from_since));
         let is_late = self
             .health
-            .patience(others)
+            .patience(others, world.now())
             .is_some_and(|patience| now - since > patience);
         if let Some(sync) = &mut self.sync
             && sync.is_agreed

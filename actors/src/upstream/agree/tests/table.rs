@@ -15,6 +15,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("the parent of a head counts", "2 | | a101 a100", "first a100; fetch a100 of 0"),
     ("a node further ahead is asked", "2 | | a110 a100", "checking; ask 0@100"),
     ("its answer counts", "2 | | a110,?100=a100 a100", "first a100; fetch a100 of 0"),
+    ("the highest one comes first", "2 | | a101,a102 a101,a102 a100", "first a102; fetch a102 of 0"),
+    ("but a sync goes on", "2 | sync=a101 | a101,a102 a101,a102 a100", "first a101; fetch a101 of 0"),
     ("one of two", "2 | | a100 -", "too_few_nodes"),
     ("a silent node does not count", "2 | | a100 a100@7,!", "too_few_nodes"),
     ("a syncing node does not count", "2 | | a100 a100,syncing", "too_few_nodes"),

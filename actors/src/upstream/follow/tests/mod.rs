@@ -7,6 +7,7 @@ mod lost;
 mod refusals;
 mod scene;
 mod scripted;
+mod slow;
 
 use nearhead_chain::window::{BlockTag, ResolveError, WindowLimits};
 

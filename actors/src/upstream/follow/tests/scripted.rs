@@ -145,6 +145,8 @@ pub(super) enum Behavior {
     StallsBelow(u64),
     /// It sends blocks no faster than one in this time.
     Slow(Duration),
+    /// It sends each block this long after it was asked for it.
+    Late(Duration),
     /// Every third answer is that of a backend three blocks behind.
     SometimesStale,
 }
@@ -367,6 +369,9 @@ impl Upstream for Scripted {
                 next + pause
             };
             sleep_until(next).await;
+        }
+        if let Behavior::Late(pause) = behavior {
+            sleep_until(Instant::now() + pause).await;
         }
         let stalls = match behavior {
             Behavior::HeadsOnly => true,

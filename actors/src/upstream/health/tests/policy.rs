@@ -34,6 +34,11 @@ impl Scene {
             .unwrap_or_default()
     }
 
+    /// A call for a block ends.
+    fn fetch_ended(&mut self, upstream: UpstreamId, took: Duration, is_given: bool) {
+        self.health.fetch_ended(upstream, self.now, took, is_given);
+    }
+
     pub(super) fn wait(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
     }
@@ -248,28 +253,98 @@ fn strikes_and_delays_are_forgotten() {
 fn an_upstream_is_slow_by_the_standard_of_another_one() {
     let mut scene = Scene::new(3);
     let millis = Duration::from_millis;
-    let patience =
-        |scene: &Scene, others: &[UpstreamId]| scene.health.patience(others.iter().copied());
+    let patience = |scene: &Scene, others: &[UpstreamId]| {
+        scene.health.patience(others.iter().copied(), scene.now)
+    };
     assert_eq!(patience(&scene, &[]), None);
     assert_eq!(patience(&scene, &[1, 2]), Some(millis(50)));
     for _ in 0..9 {
-        scene.health.gave_block(0, millis(900));
-        scene.health.gave_block(1, millis(20));
-        scene.health.gave_block(2, millis(40));
+        scene.fetch_ended(0, millis(900), true);
+        scene.fetch_ended(1, millis(20), true);
+        scene.fetch_ended(2, millis(40), true);
     }
     assert_eq!(patience(&scene, &[1, 2]), Some(millis(80)));
     assert_eq!(patience(&scene, &[2]), Some(millis(160)));
-    // At most a quarter of a block time.
-    assert_eq!(patience(&scene, &[0]), Some(millis(250)));
+    // At most a quarter of a block time, unless the other one needs longer than that itself.
+    assert_eq!(patience(&scene, &[0]), Some(millis(1_800)));
+    for _ in 0..9 {
+        scene.fetch_ended(2, millis(100), true);
+    }
+    assert_eq!(patience(&scene, &[2]), Some(millis(250)));
     // Who is fast again makes up for it, block by block.
     for _ in 0..20 {
         scene.health.was_slow(0, scene.now);
     }
     assert_eq!(scene.health.delays(0, scene.now), 8);
-    scene.health.gave_block(0, millis(80));
+    scene.fetch_ended(0, millis(80), true);
     assert_eq!(scene.health.delays(0, scene.now), 8);
     for left in (0..8).rev() {
-        scene.health.gave_block(0, millis(79));
+        scene.fetch_ended(0, millis(79), true);
         assert_eq!(scene.health.delays(0, scene.now), left);
+    }
+}
+
+/// An upstream is stuck where another one would have been done, and a call is lost once it takes
+/// longer than the upstream's own calls.
+#[test]
+fn an_upstream_is_stuck_by_the_standard_of_another_one() {
+    let mut scene = Scene::new(3);
+    let millis = Duration::from_millis;
+    let longest = |scene: &Scene, others: &[UpstreamId]| {
+        let silence = scene
+            .health
+            .longest_silence(others.iter().copied(), scene.now);
+        let path = |rounds| {
+            scene
+                .health
+                .longest_path(others.iter().copied(), rounds, scene.now)
+        };
+        [silence, path(1), path(5)]
+    };
+    assert_eq!(longest(&scene, &[]), [None; 3]);
+    // Nothing is known of them yet.
+    let least = [1_000, 2_000, 2_000].map(|least| Some(millis(least)));
+    assert_eq!(longest(&scene, &[1, 2]), least);
+    assert_eq!(scene.health.lost_after(1, scene.now), Some(SECOND));
+    scene.fetch_ended(1, millis(1_500), true);
+    // The other one may be faster.
+    assert_eq!(longest(&scene, &[1, 2]), least);
+    let slow = [6_000, 6_000, 30_000].map(|longest| Some(millis(longest)));
+    assert_eq!(longest(&scene, &[1]), slow);
+    assert_eq!(scene.health.lost_after(1, scene.now), Some(millis(6_000)));
+    // It was not: it needed longer, and did not give the block either.
+    scene.fetch_ended(2, 10 * SECOND, false);
+    assert_eq!(longest(&scene, &[1, 2]), slow);
+    // That is forgotten.
+    scene.wait(15_999);
+    assert_eq!(longest(&scene, &[1, 2]), slow);
+    scene.wait(1);
+    assert_eq!(longest(&scene, &[1, 2]), least);
+    // Who says at once that it has no block says nothing about its blocks.
+    scene.fetch_ended(1, 10 * SECOND, false);
+    scene.fetch_ended(1, millis(1), false);
+    assert_eq!(longest(&scene, &[1])[0], Some(40 * SECOND));
+    scene.fetch_ended(1, millis(1_500), true);
+    assert_eq!(longest(&scene, &[1]), slow);
+}
+
+/// A call that is given up has lasted as long as a longer wait would, but not one for state, which
+/// readers make.
+#[test]
+fn the_backoff_after_a_timeout_is_short() {
+    for (class, grows) in [
+        (CallClass::Heads, false),
+        (CallClass::Blocks, false),
+        (CallClass::State, true),
+    ] {
+        let mut scene = Scene::new(2);
+        let waits = [(); 4].map(|()| {
+            let verdict = Verdict::Fault(Fault::Timeout);
+            let wait = scene.health.failed(0, class, scene.now, verdict);
+            let wait = wait.unwrap_or_default();
+            scene.now += wait;
+            wait
+        });
+        assert_eq!(waits[3] > 2 * waits[0], grows, "{class:?}: {waits:?}");
     }
 }

@@ -1,0 +1,103 @@
+//! Upstreams of which each needs long for a block, like those on a busy machine.
+
+use super::*;
+
+const SECOND: u64 = 1_000;
+
+/// The faults since the last call.
+fn take_faults(scene: &Scene) -> usize {
+    let events = scene.take_events();
+    let is_fault = |event: &&Event| matches!(event, Event::Failed { .. });
+    events.iter().filter(is_fault).count()
+}
+
+fn take_asked(scene: &Scene) -> usize {
+    let asked = scene
+        .upstreams
+        .iter()
+        .map(|upstream| upstream.take_blocks());
+    asked.map(|asked| asked.len()).sum()
+}
+
+/// Blocks arrive as late as the upstreams are, on a chain with a block a second. Each is asked for
+/// once, and nobody is at fault once it is known that nobody is faster.
+#[tokio::test(start_paused = true)]
+async fn blocks_are_waited_for_where_no_upstream_is_faster() {
+    for pause in [500, 1_500, 3_000, 6_000] {
+        for is_late_at_start in [false, true] {
+            let mut scene = Scene::with_quorum(3, 2, 300);
+            if !is_late_at_start {
+                scene.run_for(2 * SECOND).await;
+            }
+            for upstream in &scene.upstreams {
+                upstream.set_behavior(Behavior::Late(Duration::from_millis(pause)));
+            }
+            let case = format!("{pause} ms, at the start: {is_late_at_start}");
+            for second in 1_u64..=120 {
+                scene.mine(1);
+                scene.run_for(SECOND).await;
+                if second == 60 {
+                    let faults = take_faults(&scene);
+                    assert!(faults <= 6, "{case}: {faults} faults");
+                    take_asked(&scene);
+                }
+                // The path has its turn when the one before has ended.
+                let wanted = (300 + second).saturating_sub(2 * pause / SECOND + 1);
+                assert!(
+                    second < 30 || scene.head() >= wanted,
+                    "{case}: {}, not {wanted}",
+                    scene.head()
+                );
+            }
+            let (faults, asked) = (take_faults(&scene), take_asked(&scene));
+            check_at_most(&case, "faults", faults, 0);
+            check_at_most(&case, "blocks asked for", asked, 72);
+        }
+    }
+}
+
+/// Upstreams that give one block after the other, while the window is filled as well.
+#[tokio::test(start_paused = true)]
+async fn a_window_is_filled_and_followed_by_busy_upstreams() {
+    let mut scene = Scene::with_quorum(3, 2, 300);
+    for upstream in &scene.upstreams {
+        upstream.set_behavior(Behavior::Slow(Duration::from_millis(800)));
+    }
+    for _ in 0..120 {
+        scene.mine(1);
+        scene.run_for(SECOND).await;
+    }
+    assert_eq!(scene.head(), 420);
+    scene.check_holds(0, 128);
+    check_at_most("busy", "faults", take_faults(&scene), 10);
+}
+
+/// One that names heads and gives no block, among two that need long: they are not driven away by
+/// the hope that it is faster. Once it is asked, a second one is after three seconds.
+#[tokio::test(start_paused = true)]
+async fn one_that_gives_no_block_drives_no_slow_upstream_away() {
+    for liar in 0..3 {
+        let mut scene = Scene::with_quorum(3, 2, 300);
+        for (id, upstream) in scene.upstreams.iter().enumerate() {
+            upstream.set_behavior(match id == liar {
+                true => Behavior::HeadsOnly,
+                false => Behavior::Late(Duration::from_millis(1_500)),
+            });
+        }
+        let mut lags = Vec::new();
+        for second in 1_u64..=240 {
+            scene.mine(1);
+            scene.run_for(SECOND).await;
+            if second >= 30 {
+                lags.push((300 + second).saturating_sub(scene.head()));
+            }
+        }
+        let lag = lags.iter().copied().max().unwrap_or(u64::MAX);
+        assert!(lag <= 12, "upstream {liar}: {lags:?}");
+    }
+}
+
+#[track_caller]
+fn check_at_most(case: &str, what: &str, found: usize, most: usize) {
+    assert!(found <= most, "{case}: {found} {what}, more than {most}");
+}
