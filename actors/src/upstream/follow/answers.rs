@@ -7,7 +7,7 @@ use nearhead_chain::window::SettledBlocks;
 
 use super::{
     Follower,
-    fetching::{Goal, HeadSync, SyncCall, linked},
+    fetching::{Goal, HeadSync, linked},
     interface::{FetchError, FirstBlock, HeldWindow, Upstream},
     work::{self, Answered, CallAnswer, PollAnswer, Purpose, StatedIdentity},
 };
@@ -130,26 +130,25 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         (upstream.polled_at, upstream.polled_since) = (Some(now), None);
     }
 
-    /// Gives up the calls for blocks that an upstream got before it stopped answering. It has come
-    /// back, but may not answer those, and can be asked again.
+    /// Has the blocks asked for again that an upstream was asked for before it stopped answering:
+    /// it has come back, but may not answer those calls.
     fn give_up_fetches(&mut self, id: UpstreamId, lost_at: Moment) {
+        let is_any_lost = self.lose_sync_calls(id, lost_at);
         let upstream = &mut self.upstreams[id];
-        let before = upstream.fetches.len();
-        upstream.fetches.retain(|(since, call)| {
+        let before = upstream.below_calls.len();
+        upstream.below_calls.retain(|(since, call)| {
             let is_kept = *since > lost_at || call.is_finished();
             if !is_kept {
                 call.abort();
             }
             is_kept
         });
-        if upstream.fetches.len() == before {
-            return;
-        }
-        upstream.client.reconnect();
-        let is_kept = |call: &SyncCall| call.upstream != id || call.since > lost_at;
-        self.sync_calls.retain(is_kept);
-        if let Some(backfill) = &mut self.backfill {
+        let is_any_aborted = upstream.below_calls.len() < before;
+        if is_any_aborted && let Some(backfill) = &mut self.backfill {
             backfill.give_up(id);
+        }
+        if is_any_lost || is_any_aborted {
+            self.upstreams[id].client.reconnect();
         }
     }
 

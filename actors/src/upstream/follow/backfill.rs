@@ -93,7 +93,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 *id != call.upstream && self.may_backfill(*id) && !self.is_slow(*id)
             };
             let others = (0..self.upstreams.len()).filter(is_other);
-            let longest = self.health.longest_path(others, 1, now);
+            let longest = self.health.longest_for_path(others, 1, now);
             longest.is_some_and(|longest| now.saturating_sub(call.asked_at) >= longest)
         };
         let backfill = self.backfill.as_ref();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nearhead_chain::block::Block;
+use tokio::task::AbortHandle;
 
 use super::{interface::FirstBlock, work::Purpose};
 use crate::upstream::{
@@ -39,8 +40,18 @@ pub(super) struct SyncCall {
     pub(super) ask: Ask,
     pub(super) purpose: Purpose,
     pub(super) since: Moment,
-    /// Whether it has counted as stuck: one call is one fault.
+    /// Whether the upstream was at fault for it: it is no longer waited for.
     pub(super) is_stuck: bool,
+    /// Whether the upstream has been away since: it may not answer any more.
+    pub(super) is_lost: bool,
+    pub(super) task: AbortHandle,
+}
+
+impl SyncCall {
+    /// Whether an answer is still expected.
+    pub(super) const fn is_awaited(&self) -> bool {
+        !self.is_stuck && !self.is_lost
+    }
 }
 
 /// How a sync ends.

@@ -130,8 +130,8 @@ struct TrackedUpstream<U> {
     polled_since: Option<Moment>,
     /// When it stopped answering calls for heads, if it has not named one since.
     lost_at: Option<Moment>,
-    /// The calls for blocks in progress, but for the genesis, and when each began.
-    fetches: Vec<(Moment, AbortHandle)>,
+    /// The calls for old blocks in progress, and when each began.
+    below_calls: Vec<(Moment, AbortHandle)>,
     /// When the last poll that it answered began.
     answered_since: Moment,
     /// Whether its chain is known to be the followed one.
@@ -158,10 +158,10 @@ struct TrackedUpstream<U> {
 }
 
 impl<U> TrackedUpstream<U> {
-    /// Notes a call for a block.
-    fn note_fetch(&mut self, now: Moment, call: AbortHandle) {
-        self.fetches.retain(|(_, call)| !call.is_finished());
-        self.fetches.push((now, call));
+    /// Notes a call for an old block.
+    fn note_below(&mut self, now: Moment, call: AbortHandle) {
+        self.below_calls.retain(|(_, call)| !call.is_finished());
+        self.below_calls.push((now, call));
     }
 }
 
@@ -179,7 +179,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             polled_at: None,
             polled_since: None,
             lost_at: None,
-            fetches: Vec::new(),
+            below_calls: Vec::new(),
             answered_since: Duration::ZERO,
             is_identified: false,
             is_on_chain: false,
@@ -394,7 +394,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let call = self
             .calls
             .spawn(work::fetch(upstream, client, ask, purpose));
-        self.upstreams[upstream].note_fetch(now, call);
+        self.upstreams[upstream].note_below(now, call);
     }
 
     /// Reports that a block is ahead of the clock: if that is behind, every head is late.

@@ -12,13 +12,17 @@ use super::{
 };
 use crate::upstream::{
     agree::{Fetch, HeadAuthority, NodeSet},
-    chain::Chain,
     health::{CallClass, Fault, Moment, UpstreamId, Verdict},
     plan::{Ask, SyncPath},
 };
 
-/// Calls for one block at the same time. A second upstream bounds what a slow one costs.
-const FETCHES_MAX: usize = 2;
+/// Upstreams that are asked for one block at the same time. A second one bounds what a slow one
+/// costs.
+const ASKED_MAX: usize = 2;
+
+/// Further calls for one block to an upstream that has been away and has come back. Later ones wait
+/// for longer than the answers usually take: it may be busy with this block.
+const LOST_MAX: usize = 2;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Begins or keeps the sync to this head; drops any other.
@@ -62,7 +66,29 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     fn sync_calls_to(&self, upstream: UpstreamId) -> usize {
         let calls = self.sync_calls.iter();
-        calls.filter(|call| call.upstream == upstream).count()
+        calls
+            .filter(|call| call.upstream == upstream && !call.is_lost)
+            .count()
+    }
+
+    /// Notes that an upstream may not answer what it was asked until then, and returns whether that
+    /// is anything. It may answer all the same, so that the latest calls go on.
+    pub(super) fn lose_sync_calls(&mut self, upstream: UpstreamId, until: Moment) -> bool {
+        let mut is_any_lost = false;
+        let mut kept = 2 * self.width();
+        for at in (0..self.sync_calls.len()).rev() {
+            let call = &mut self.sync_calls[at];
+            if call.upstream != upstream || call.since > until {
+                continue;
+            }
+            is_any_lost |= !call.is_lost;
+            call.is_lost = true;
+            match kept.checked_sub(1) {
+                Some(left) => kept = left,
+                None => self.sync_calls.remove(at).task.abort(),
+            }
+        }
+        is_any_lost
     }
 
     /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream
@@ -77,10 +103,6 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         // Calls for earlier syncs may still be in progress.
         let is_free = self.sync_calls_to(upstream) < 2 * width;
         let client = self.client(upstream);
-        let lost_after = self
-            .health
-            .lost_after(upstream, now)
-            .unwrap_or(Duration::MAX);
         let Some(sync) = self.sync.as_mut().filter(|_| is_free) else {
             return;
         };
@@ -97,41 +119,70 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             }
             _ => return,
         };
-        for ask in &sync.open {
-            let same = |call: &&SyncCall| (call.ask, call.purpose) == (*ask, purpose);
-            let is_asked = |call: &SyncCall| call.upstream == upstream;
-            let is_lost = |call: &SyncCall| now.saturating_sub(call.since) >= lost_after;
-            // Who is backed off is no longer waited for.
-            let is_awaited =
-                |call: &&SyncCall| self.health.may_ask(call.upstream, CallClass::Blocks, now);
-            let calls = || self.sync_calls.iter().filter(same);
-            let is_in_time = |call: &SyncCall| is_asked(call) && !is_lost(call);
-            if calls().any(is_in_time) || calls().filter(is_awaited).count() >= FETCHES_MAX {
+        for ask in sync.open.clone() {
+            if !self.is_due(upstream, ask, purpose) {
                 continue;
             }
-            if calls().any(is_asked) {
+            if self
+                .calls_for(ask, purpose)
+                .any(|call| call.upstream == upstream)
+            {
                 // The connection may be dead.
                 client.reconnect();
             }
-            self.sync_calls.push(SyncCall {
-                upstream,
-                ask: *ask,
-                purpose,
-                since: now,
-                is_stuck: false,
-            });
             let client = client.clone();
-            let call = match purpose {
+            let task = match purpose {
                 Purpose::First => {
-                    let call = work::fetch_first(upstream, client, *ask, with_parent);
+                    let call = work::fetch_first(upstream, client, ask, with_parent);
                     self.calls.spawn(call)
                 }
                 _ => self
                     .calls
-                    .spawn(work::fetch(upstream, client, *ask, purpose)),
+                    .spawn(work::fetch(upstream, client, ask, purpose)),
             };
-            self.upstreams[upstream].note_fetch(now, call);
+            self.sync_calls.push(SyncCall {
+                upstream,
+                ask,
+                purpose,
+                since: now,
+                is_stuck: false,
+                is_lost: false,
+                task,
+            });
         }
+    }
+
+    /// The calls for a block that are in progress.
+    fn calls_for(&self, ask: Ask, purpose: Purpose) -> impl Iterator<Item = &SyncCall> {
+        let calls = self.sync_calls.iter();
+        calls.filter(move |call| (call.ask, call.purpose) == (ask, purpose))
+    }
+
+    /// Whether to ask an upstream for a block now: unless it may still answer an earlier call, or
+    /// enough others may.
+    fn is_due(&self, upstream: UpstreamId, ask: Ask, purpose: Purpose) -> bool {
+        let now = self.now();
+        let calls = || self.calls_for(ask, purpose);
+        let own = || calls().filter(|call| call.upstream == upstream);
+        // Each further call waits for twice as long.
+        let doublings = own().count().saturating_sub(1).min(16);
+        let longest = self.health.lost_after(upstream, now);
+        let longest = longest.map(|longest| longest.saturating_mul(1 << doublings));
+        let is_lost = |call: &SyncCall| {
+            let is_late = longest.is_some_and(|longest| now.saturating_sub(call.since) >= longest);
+            is_late || call.is_lost && doublings < LOST_MAX
+        };
+        // Who is backed off is no longer waited for.
+        let is_awaited = |call: &&SyncCall| {
+            call.is_awaited() && self.health.may_ask(call.upstream, CallClass::Blocks, now)
+        };
+        let mut others = NodeSet::default();
+        for call in calls().filter(is_awaited) {
+            if call.upstream != upstream {
+                others.insert(call.upstream);
+            }
+        }
+        own().all(is_lost) && others.len() < ASKED_MAX
     }
 
     /// Records that a call for a block of a sync has ended; `is_given` if the upstream gave it.
@@ -146,9 +197,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let ended =
             |call: &SyncCall| (call.upstream, call.ask, call.purpose) == (upstream, ask, purpose);
         if let Some(index) = self.sync_calls.iter().position(ended) {
-            let call = self.sync_calls.swap_remove(index);
-            let took = now.saturating_sub(call.since);
-            self.health.fetch_ended(upstream, now, took, is_given);
+            let call = self.sync_calls.remove(index);
+            // That an upstream was away says nothing about its blocks.
+            if is_given || !call.is_lost {
+                let took = now.saturating_sub(call.since);
+                self.health.fetch_ended(upstream, now, took, is_given);
+            }
         }
         if let Some(sync) = self.sync.as_mut().filter(|_| is_given) {
             sync.open.retain(|open| *open != ask);
@@ -157,32 +211,37 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// Handles a failed call for a block of the sync, unless another call for it is in progress. A
     /// guessed number is asked for again by hash. A sync that no quorum vouches for ends, because
-    /// the upstream may name another head by now.
+    /// the upstream may name another head by now; so does one to a first block that nobody has
+    /// given, because it may be too large.
     pub(super) fn sync_fetch_failed(&mut self, ask: Ask) {
         let now = self.now();
-        let is_awaited = self.sync_calls.iter().any(|call| {
-            call.ask == ask && self.health.may_ask(call.upstream, CallClass::Blocks, now)
-        });
+        let mut calls = self.sync_calls.iter().filter(|call| call.ask == ask);
+        let is_in_progress = calls.clone().next().is_some();
+        let is_awaited =
+            calls.any(|call| self.health.may_ask(call.upstream, CallClass::Blocks, now));
         let Some(sync) = self.sync.as_mut().filter(|_| !is_awaited) else {
             return;
         };
         let (number, hash) = sync.head;
+        let mut has_next = !sync.is_agreed;
         let is_open = match &mut sync.goal {
             Goal::Path(path) => path.failed(ask) && matches!(ask, Ask::Hash { .. }),
-            Goal::Reset { first } => first.is_none() && ask == Ask::Hash { number, hash },
+            Goal::Reset { first } => {
+                has_next |= !is_in_progress;
+                first.is_none() && ask == Ask::Hash { number, hash }
+            }
             // A block that was guessed, and that the path did without.
             Goal::Advance { .. } => false,
         };
         sync.open.retain(|open| *open != ask);
-        let ends = is_open && !sync.is_agreed;
-        self.sync.take_if(|_| ends);
+        self.sync.take_if(|_| is_open && has_next);
     }
 
     /// When the upstream that is asked counts as slow, so that another one that vouches for the
     /// agreed head is asked as well; `None` if there is no other one.
     pub(super) fn delayed_at(&self) -> Option<Moment> {
         let sync = self.sync.as_ref().filter(|sync| sync.is_agreed)?;
-        if sync.is_slow || sync.goal.is_complete() {
+        if sync.is_slow || sync.goal.is_complete() || !self.is_asked(sync) {
             return None;
         }
         let others = self.others(sync.voters, sync.upstream);
@@ -219,38 +278,51 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             longest.is_some_and(|longest| now.saturating_sub(since) >= longest)
         };
         let voters = sync.voters;
-        let is_silent = |call: &SyncCall| {
-            let others = self.others(voters, call.upstream);
-            let longest = self.health.longest_silence(others, now);
+        let is_silent = |call: &&SyncCall| {
+            let longest = self
+                .health
+                .longest_silence(self.others(voters, call.upstream), now);
             let since = sync.progressed_at.max(call.since);
-            !call.is_stuck && sync.open.contains(&call.ask) && has_lasted(since, longest)
+            call.is_awaited() && sync.open.contains(&call.ask) && has_lasted(since, longest)
         };
-        let silent = self.sync_calls.iter().map(is_silent).collect::<Vec<_>>();
+        let silent = self.sync_calls.iter().filter(is_silent);
         let others = self.others(voters, sync.upstream);
-        let longest = self.health.longest_path(others, self.rounds(sync), now);
-        let slow = has_lasted(sync.asked_since, longest).then_some(sync.upstream);
-        let mut stuck: Vec<UpstreamId> = slow.into_iter().collect();
-        for (call, is_silent) in self.sync_calls.iter_mut().zip(silent) {
-            call.is_stuck |= is_silent;
-            stuck.extend(is_silent.then_some(call.upstream));
-        }
+        let longest = self.health.longest_for_path(others, self.rounds(sync), now);
+        let is_slow = self.is_asked(sync) && has_lasted(sync.asked_since, longest);
+        let slow = is_slow.then_some(sync.upstream);
+        let mut stuck: Vec<UpstreamId> = silent.map(|call| call.upstream).chain(slow).collect();
         stuck.sort_unstable();
         stuck.dedup();
         for upstream in stuck {
             // One that failed just now cannot be asked in its place.
-            if self.others(voters, upstream).next().is_some() {
-                let error = "it sent no block, or not all, while another one could be asked";
-                let verdict = Verdict::Fault(Fault::Timeout);
-                self.failed(upstream, CallClass::Blocks, verdict, &error);
+            if self.others(voters, upstream).next().is_none() {
+                continue;
             }
+            let calls = self.sync_calls.iter_mut();
+            calls
+                .filter(|call| call.upstream == upstream)
+                .for_each(|call| call.is_stuck = true);
+            let error = "it sent no block, or not all, while another one could be asked";
+            let verdict = Verdict::Fault(Fault::Timeout);
+            self.failed(upstream, CallClass::Blocks, verdict, &error);
         }
+    }
+
+    /// Whether the upstream that a sync names is asked for one of its blocks, and waited for.
+    fn is_asked(&self, sync: &HeadSync) -> bool {
+        let is_of_sync = |call: &SyncCall| {
+            call.upstream == sync.upstream && call.is_awaited() && sync.open.contains(&call.ask)
+        };
+        self.sync_calls.iter().any(is_of_sync)
     }
 
     /// How many times an upstream is asked for blocks until it has given all of a sync.
     fn rounds(&self, sync: &HeadSync) -> u32 {
-        let held = self.window.held();
-        let ahead = held.map_or(1, |held| sync.head.0.saturating_sub(held.head().0));
-        let rounds = ahead.div_ceil(self.width() as u64).max(1);
+        let blocks = match (&sync.goal, self.window.held()) {
+            (Goal::Path(path), Some(held)) => path.length(&held),
+            _ => 1,
+        };
+        let rounds = blocks.div_ceil(self.width() as u64).max(1);
         u32::try_from(rounds).unwrap_or(u32::MAX)
     }
 }

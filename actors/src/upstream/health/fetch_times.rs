@@ -14,6 +14,8 @@ const DELAYS_MAX: u32 = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct FetchTimes {
     recent: VecDeque<Duration>,
+    /// When the last of these ended.
+    gave_at: Moment,
     /// When it did not give a block, and how long it was asked for it. `None`: it has given one
     /// since.
     failed: Option<(Moment, Duration)>,
@@ -22,28 +24,43 @@ pub(super) struct FetchTimes {
 }
 
 impl FetchTimes {
-    /// Records that it gave a block. In less than `patience`, that makes up for a delay.
-    pub(super) fn gave(&mut self, took: Duration, patience: Duration) {
-        self.failed = None;
+    /// Records that it gave a block. In less than `patience`, that makes up for a delay. What is
+    /// `forgotten_after` old says nothing any more.
+    pub(super) fn gave(
+        &mut self,
+        now: Moment,
+        took: Duration,
+        patience: Duration,
+        forgotten_after: Duration,
+    ) {
+        if self.is_old(now, forgotten_after) {
+            self.recent.clear();
+        }
         if self.recent.len() == FETCHES {
             self.recent.pop_front();
         }
         self.recent.push_back(took);
+        (self.gave_at, self.failed) = (now, None);
         if took < patience {
             self.delays = self.delays.saturating_sub(1);
         }
     }
 
+    /// Whether it has given no block lately.
+    fn is_old(&self, now: Moment, forgotten_after: Duration) -> bool {
+        now.saturating_sub(self.gave_at) >= forgotten_after
+    }
+
     /// Records that it was asked this long for a block that it did not give.
-    pub(super) fn failed(&mut self, now: Moment, took: Duration, forgiven_after: Duration) {
-        if took >= self.in_vain(now, forgiven_after) {
+    pub(super) fn failed(&mut self, now: Moment, took: Duration, forgotten_after: Duration) {
+        if took >= self.in_vain(now, forgotten_after) {
             self.failed = Some((now, took));
         }
     }
 
-    /// How long it was asked in vain.
-    fn in_vain(&self, now: Moment, forgiven_after: Duration) -> Duration {
-        let is_recent = |at: Moment| now.saturating_sub(at) < forgiven_after;
+    /// How long it was asked in vain lately.
+    fn in_vain(&self, now: Moment, forgotten_after: Duration) -> Duration {
+        let is_recent = |at: Moment| now.saturating_sub(at) < forgotten_after;
         let failed = self.failed.filter(|(at, _)| is_recent(*at));
         failed.map_or(Duration::ZERO, |(_, took)| took)
     }
@@ -62,12 +79,20 @@ impl FetchTimes {
         }
     }
 
-    /// The median of its last fetches, or how long it was asked in vain, if that is longer and not
-    /// `forgiven_after` ago; zero if it was never asked, so that it is soon tried.
-    pub(super) fn usual(&self, now: Moment, forgiven_after: Duration) -> Duration {
+    /// The median of its last fetches, or how long it was asked in vain lately, if that is longer;
+    /// zero if it was never asked.
+    pub(super) fn usual(&self, now: Moment, forgotten_after: Duration) -> Duration {
         let mut sorted: Vec<_> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-        median.max(self.in_vain(now, forgiven_after))
+        median.max(self.in_vain(now, forgotten_after))
+    }
+
+    /// The same, and zero if it has given no block lately, so that it is soon tried.
+    pub(super) fn usual_lately(&self, now: Moment, forgotten_after: Duration) -> Duration {
+        match self.is_old(now, forgotten_after) {
+            true => self.in_vain(now, forgotten_after),
+            false => self.usual(now, forgotten_after),
+        }
     }
 }

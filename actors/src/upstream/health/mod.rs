@@ -65,11 +65,14 @@ const FORGIVEN_BLOCKS: u32 = 16;
 /// Times that another upstream usually takes for a block, after which one is slow.
 const PATIENCE_FETCHES: u32 = 4;
 
-/// Lower bound of that time, and its upper bound as a share of the block time. Where the others
-/// need longer than that, asking them as well gains nothing before twice their usual time.
+/// Lower bound of that time, and its upper bound as a share of the block time.
 const PATIENCE_MIN: Duration = Duration::from_millis(50);
 const PATIENCE_SHARE: u32 = 4;
-const PATIENCE_FETCHES_MIN: u32 = 2;
+
+/// Where the others need longer than that share, asking one of them as well gains nothing before so
+/// many times what it usually takes. It is asked after a block time and [`PATIENCE_LONG`] at most.
+const WORTHWHILE_FETCHES: u32 = 2;
+const PATIENCE_LONG: Duration = Duration::from_secs(2);
 
 /// Shortest time without a new block after which an upstream is stuck. A distant one may need that
 /// long for one block.
@@ -177,9 +180,16 @@ impl Health {
         others: impl Iterator<Item = UpstreamId>,
         now: Moment,
     ) -> Option<Duration> {
-        let usual = self.fastest(others, now)?;
-        let longest = usual.saturating_mul(PATIENCE_FETCHES_MIN);
-        let longest = longest.max(self.block_time() / PATIENCE_SHARE);
+        let forgotten_after = self.forgiven_after();
+        let usual = others.map(|id| {
+            let times = &self.upstreams[id].fetch_times;
+            times.usual_lately(now, forgotten_after)
+        });
+        let usual = usual.min()?;
+        let block_time = self.block_time();
+        let longest = usual.saturating_mul(WORTHWHILE_FETCHES);
+        let longest = longest.min(block_time.max(PATIENCE_LONG));
+        let longest = longest.max(block_time / PATIENCE_SHARE);
         let patience = usual.saturating_mul(PATIENCE_FETCHES);
         Some(patience.min(longest).max(PATIENCE_MIN))
     }
@@ -198,7 +208,7 @@ impl Health {
     /// How long an upstream may take for all blocks of a path, of which it is asked for so many
     /// rounds one after the other, while these others could be asked in its place: a block time,
     /// and longer where they usually need longer. `None` if there are none.
-    pub(crate) fn longest_path(
+    pub(crate) fn longest_for_path(
         &self,
         others: impl Iterator<Item = UpstreamId>,
         rounds: u32,
@@ -241,11 +251,11 @@ impl Health {
     ) {
         let others = (0..self.upstreams.len()).filter(|other| *other != upstream);
         let patience = self.patience(others, now).unwrap_or(Duration::MAX);
-        let forgiven_after = self.forgiven_after();
+        let forgotten_after = self.forgiven_after();
         let times = &mut self.upstreams[upstream].fetch_times;
         match is_given {
-            true => times.gave(took, patience),
-            false => times.failed(now, took, forgiven_after),
+            true => times.gave(now, took, patience, forgotten_after),
+            false => times.failed(now, took, forgotten_after),
         }
     }
 

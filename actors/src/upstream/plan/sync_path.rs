@@ -59,6 +59,12 @@ impl<T> SyncPath<T> {
         self.applied.into_iter().chain(self.descent.into_blocks())
     }
 
+    /// How many blocks it has at least: those that were taken, and those down to the held head.
+    pub(crate) fn length(&self, held: &impl Chain) -> u64 {
+        let next = self.descent.next().map_or(0, |(number, _)| number);
+        self.applied.len() as u64 + next.saturating_sub(held.head().0)
+    }
+
     /// What to ask for so that up to `width` calls are in progress.
     ///
     /// Every path needs the blocks above the held head. Below it, as many blocks are guessed as the

@@ -268,10 +268,19 @@ fn an_upstream_is_slow_by_the_standard_of_another_one() {
     // At most a quarter of a block time, unless the other one needs longer than that itself.
     assert_eq!(patience(&scene, &[0]), Some(millis(1_800)));
     for _ in 0..9 {
+        scene.fetch_ended(0, millis(1_500), true);
         scene.fetch_ended(2, millis(100), true);
     }
+    assert_eq!(patience(&scene, &[0]), Some(2 * SECOND));
     assert_eq!(patience(&scene, &[2]), Some(millis(250)));
+    // Who was not asked for long may be fast again, and one block shows it.
+    scene.wait(16_000);
+    assert_eq!(patience(&scene, &[0]), Some(millis(50)));
+    scene.fetch_ended(0, millis(20), true);
+    assert_eq!(patience(&scene, &[0]), Some(millis(80)));
     // Who is fast again makes up for it, block by block.
+    scene.fetch_ended(1, millis(20), true);
+    scene.fetch_ended(2, millis(40), true);
     for _ in 0..20 {
         scene.health.was_slow(0, scene.now);
     }
@@ -297,7 +306,7 @@ fn an_upstream_is_stuck_by_the_standard_of_another_one() {
         let path = |rounds| {
             scene
                 .health
-                .longest_path(others.iter().copied(), rounds, scene.now)
+                .longest_for_path(others.iter().copied(), rounds, scene.now)
         };
         [silence, path(1), path(5)]
     };
