@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use nearhead_chain::window::SettledBlocks;
+use tokio::task;
 
 use super::{
     Follower,
@@ -23,8 +24,8 @@ use crate::upstream::{
 const MISSING_MAX: u32 = 3;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
-    /// Handles one answer.
-    pub(super) fn handle(&mut self, answered: Answered<U::Heads>) {
+    /// Handles one answer, that of this task.
+    pub(super) fn handle(&mut self, task: task::Id, answered: Answered<U::Heads>) {
         let Answered { upstream, answer } = answered;
         match answer {
             CallAnswer::Polled(answer) => self.polled(upstream, answer),
@@ -59,20 +60,22 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     block,
                     parent: None,
                 };
-                self.fetched(upstream, ask, purpose, block.map(alone));
+                let is_awaited = self.sync_call_ended(task, block.is_ok());
+                self.fetched(upstream, ask, purpose, block.map(alone), is_awaited);
             }
             CallAnswer::FetchedFirst { ask, first } => {
-                if let Ok((_, identity)) = &first
-                    && let Err(error) = self.check_identity(*identity)
-                {
-                    self.sync_call_ended(upstream, ask, Purpose::First, false);
+                let identity = first.as_ref().map(|(_, identity)| *identity);
+                let checked = identity.map_or(Ok(()), |identity| self.check_identity(identity));
+                let is_given = first.is_ok() && checked.is_ok();
+                let is_awaited = self.sync_call_ended(task, is_given);
+                if let Err(error) = checked {
                     self.sync.take_if(|sync| sync.upstream == upstream);
                     let verdict = Verdict::Fault(Fault::WrongChain);
                     self.failed(upstream, CallClass::Heads, verdict, &error);
                     return;
                 }
                 let first = first.map(|(first, _)| first);
-                self.fetched(upstream, ask, Purpose::First, first);
+                self.fetched(upstream, ask, Purpose::First, first, is_awaited);
             }
             CallAnswer::FetchedGenesis(block) => self.genesis_fetched(upstream, block),
         }
@@ -108,7 +111,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                     upstream.answered_since = since;
                 }
                 if let Some(lost_at) = upstream.lost_at.take() {
-                    self.give_up_fetches(id, lost_at);
+                    self.ask_again(id, lost_at);
                 }
                 if let Some(settled) = answer.settled {
                     let point = |claim: HeadClaim| (claim.number, claim.hash);
@@ -132,7 +135,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// Has the blocks asked for again that an upstream was asked for before it stopped answering:
     /// it has come back, but may not answer those calls.
-    fn give_up_fetches(&mut self, id: UpstreamId, lost_at: Moment) {
+    fn ask_again(&mut self, id: UpstreamId, lost_at: Moment) {
         let is_any_lost = self.lose_sync_calls(id, lost_at);
         let upstream = &mut self.upstreams[id];
         let before = upstream.below_calls.len();
@@ -195,10 +198,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         ask: Ask,
         purpose: Purpose,
         fetched: Result<FirstBlock, FetchError>,
+        is_awaited: bool,
     ) {
-        if purpose != Purpose::Backfill {
-            self.sync_call_ended(upstream, ask, purpose, fetched.is_ok());
-        }
         match fetched.and_then(|fetched| self.check_genesis(fetched)) {
             Ok(fetched) => {
                 self.upstreams[upstream].missing_in_a_row = 0;
@@ -209,6 +210,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 match &error {
                     FetchError::Call(CallError::NotFound) => self.missing(upstream, ask, purpose),
                     FetchError::Call(CallError::Busy) => self.hold_fetches(upstream),
+                    // That was a fault before, or the upstream has come back since.
+                    FetchError::Call(CallError::Timeout(_)) if !is_awaited => {}
                     FetchError::Call(error) => {
                         let verdict = Verdict::from(error);
                         self.failed(upstream, CallClass::Blocks, verdict, error);

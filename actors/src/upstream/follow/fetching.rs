@@ -23,8 +23,8 @@ pub(super) struct HeadSync {
     pub(super) is_agreed: bool,
     /// When the upstream first named that head.
     pub(super) named_at: Moment,
-    /// Since when this upstream has been asked.
-    pub(super) asked_since: Moment,
+    /// Since when this upstream has been asked. `None`: it has had no call yet.
+    pub(super) asked_since: Option<Moment>,
     /// When the last block arrived, or when the sync began.
     pub(super) progressed_at: Moment,
     /// Whether the upstream has counted as slow since.
@@ -44,6 +44,7 @@ pub(super) struct SyncCall {
     pub(super) is_stuck: bool,
     /// Whether the upstream has been away since: it may not answer any more.
     pub(super) is_lost: bool,
+    /// The task that makes the call; its id says which call has ended.
     pub(super) task: AbortHandle,
 }
 

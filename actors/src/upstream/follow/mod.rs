@@ -245,9 +245,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             tokio::select! {
                 biased;
                 _ = &mut stop => return Ok(()),
-                Some(answered) = self.calls.join_next() => {
+                Some(answered) = self.calls.join_next_with_id() => {
                     match answered {
-                        Ok(answered) => self.handle(answered),
+                        Ok((task, answered)) => self.handle(task, answered),
                         // It was given up.
                         Err(error) if error.is_cancelled() => {}
                         Err(_) => return Err(FollowError::Panicked),

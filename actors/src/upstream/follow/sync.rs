@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nearhead_chain::window::WINDOW_BLOCKS;
+use tokio::task;
 
 use super::{
     Follower,
@@ -20,9 +21,9 @@ use crate::upstream::{
 /// costs.
 const ASKED_MAX: usize = 2;
 
-/// Further calls for one block to an upstream that has been away and has come back. Later ones wait
-/// for longer than the answers usually take: it may be busy with this block.
-const LOST_MAX: usize = 2;
+/// How many calls for one block may have been lost for an upstream that has come back to be asked
+/// for it at once. Later, it may be busy with this block.
+const LOST_MAX: usize = 1;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Begins or keeps the sync to this head; drops any other.
@@ -36,7 +37,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         if let Some(sync) = self.sync.as_mut().filter(|sync| sync.head == to) {
             (sync.voters, sync.is_agreed) = (fetch.voters, fetch.is_agreed);
             if sync.upstream != from {
-                (sync.upstream, sync.asked_since, sync.is_slow) = (from, now, false);
+                (sync.upstream, sync.asked_since, sync.is_slow) = (from, None, false);
             }
             return;
         }
@@ -56,7 +57,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             head: to,
             is_agreed: fetch.is_agreed,
             named_at: self.health.named_at(from, to.1).unwrap_or(now),
-            asked_since: now,
+            asked_since: None,
             progressed_at: now,
             is_slow: false,
             open: Vec::new(),
@@ -66,28 +67,44 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     fn sync_calls_to(&self, upstream: UpstreamId) -> usize {
         let calls = self.sync_calls.iter();
-        calls
-            .filter(|call| call.upstream == upstream && !call.is_lost)
-            .count()
+        calls.filter(|call| call.upstream == upstream).count()
+    }
+
+    /// Whether an upstream may be asked for further blocks of the sync. One that is stuck with some
+    /// is chosen only where there is no other.
+    pub(super) fn may_choose(&self, upstream: UpstreamId) -> bool {
+        let open = self.sync.as_ref().map(|sync| &sync.open);
+        let is_stuck = |call: &SyncCall| {
+            let is_open = open.is_some_and(|open| open.contains(&call.ask));
+            call.upstream == upstream && call.is_stuck && is_open
+        };
+        self.has_room(upstream) && self.may_fetch(upstream) && !self.sync_calls.iter().any(is_stuck)
+    }
+
+    /// Whether few calls to an upstream are in progress. They may be for earlier syncs.
+    fn has_room(&self, upstream: UpstreamId) -> bool {
+        self.sync_calls_to(upstream) < 2 * self.width()
     }
 
     /// Notes that an upstream may not answer what it was asked until then, and returns whether that
-    /// is anything. It may answer all the same, so that the latest calls go on.
+    /// is anything. It may answer all the same, so that the oldest calls go on; each has turns that
+    /// new calls need.
     pub(super) fn lose_sync_calls(&mut self, upstream: UpstreamId, until: Moment) -> bool {
-        let mut is_any_lost = false;
-        let mut kept = 2 * self.width();
-        for at in (0..self.sync_calls.len()).rev() {
-            let call = &mut self.sync_calls[at];
+        let kept_max = self.width() / 2;
+        let (mut is_any_lost, mut kept) = (false, 0);
+        self.sync_calls.retain_mut(|call| {
             if call.upstream != upstream || call.since > until {
-                continue;
+                return true;
             }
             is_any_lost |= !call.is_lost;
             call.is_lost = true;
-            match kept.checked_sub(1) {
-                Some(left) => kept = left,
-                None => self.sync_calls.remove(at).task.abort(),
+            kept += 1;
+            let is_kept = kept <= kept_max;
+            if !is_kept {
+                call.task.abort();
             }
-        }
+            is_kept
+        });
         is_any_lost
     }
 
@@ -100,8 +117,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let Some(upstream) = upstream.filter(|id| self.may_fetch(*id)) else {
             return;
         };
-        // Calls for earlier syncs may still be in progress.
-        let is_free = self.sync_calls_to(upstream) < 2 * width;
+        let is_free = self.has_room(upstream);
         let client = self.client(upstream);
         let Some(sync) = self.sync.as_mut().filter(|_| is_free) else {
             return;
@@ -150,6 +166,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 task,
             });
         }
+        let is_asked = self.sync.as_ref().is_some_and(|sync| self.is_asked(sync));
+        if let Some(sync) = self.sync.as_mut().filter(|_| is_asked) {
+            sync.asked_since.get_or_insert(now);
+        }
     }
 
     /// The calls for a block that are in progress.
@@ -168,9 +188,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let doublings = own().count().saturating_sub(1).min(16);
         let longest = self.health.lost_after(upstream, now);
         let longest = longest.map(|longest| longest.saturating_mul(1 << doublings));
-        let is_lost = |call: &SyncCall| {
-            let is_late = longest.is_some_and(|longest| now.saturating_sub(call.since) >= longest);
-            is_late || call.is_lost && doublings < LOST_MAX
+        let is_lost = own().count() <= LOST_MAX && own().all(|call| call.is_lost);
+        let is_late = |call: &SyncCall| {
+            longest.is_some_and(|longest| now.saturating_sub(call.since) >= longest)
         };
         // Who is backed off is no longer waited for.
         let is_awaited = |call: &&SyncCall| {
@@ -182,71 +202,71 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 others.insert(call.upstream);
             }
         }
-        own().all(is_lost) && others.len() < ASKED_MAX
+        (is_lost || own().all(is_late)) && others.len() < ASKED_MAX
     }
 
-    /// Records that a call for a block of a sync has ended; `is_given` if the upstream gave it.
-    pub(super) fn sync_call_ended(
-        &mut self,
-        upstream: UpstreamId,
-        ask: Ask,
-        purpose: Purpose,
-        is_given: bool,
-    ) {
+    /// Records that a call for a block has ended; `is_given` if the upstream gave it. Returns
+    /// whether its answer was still expected.
+    pub(super) fn sync_call_ended(&mut self, task: task::Id, is_given: bool) -> bool {
         let now = self.now();
-        let ended =
-            |call: &SyncCall| (call.upstream, call.ask, call.purpose) == (upstream, ask, purpose);
-        if let Some(index) = self.sync_calls.iter().position(ended) {
-            let call = self.sync_calls.remove(index);
-            // That an upstream was away says nothing about its blocks.
-            if is_given || !call.is_lost {
-                let took = now.saturating_sub(call.since);
-                self.health.fetch_ended(upstream, now, took, is_given);
-            }
+        let ended = |call: &SyncCall| call.task.id() == task;
+        let Some(index) = self.sync_calls.iter().position(ended) else {
+            // It was given up, or was for an old block.
+            return true;
+        };
+        let call = self.sync_calls.remove(index);
+        // That an upstream was away says nothing about its blocks.
+        if is_given || !call.is_lost {
+            let took = now.saturating_sub(call.since);
+            self.health.fetch_ended(call.upstream, now, took, is_given);
         }
         if let Some(sync) = self.sync.as_mut().filter(|_| is_given) {
-            sync.open.retain(|open| *open != ask);
+            sync.open.retain(|open| *open != call.ask);
         }
+        call.is_awaited()
     }
 
     /// Handles a failed call for a block of the sync, unless another call for it is in progress. A
-    /// guessed number is asked for again by hash. A sync that no quorum vouches for ends, because
-    /// the upstream may name another head by now; so does one to a first block that nobody has
-    /// given, because it may be too large.
+    /// guessed number is asked for again by hash, and not again and again while another upstream
+    /// hangs. A sync that no quorum vouches for ends, because the upstream may name another head by
+    /// now; so does one to a first block that nobody has given, because it may be too large.
     pub(super) fn sync_fetch_failed(&mut self, ask: Ask) {
         let now = self.now();
         let mut calls = self.sync_calls.iter().filter(|call| call.ask == ask);
         let is_in_progress = calls.clone().next().is_some();
-        let is_awaited =
-            calls.any(|call| self.health.may_ask(call.upstream, CallClass::Blocks, now));
+        let is_awaited = matches!(ask, Ask::Hash { .. })
+            && calls.any(|call| {
+                call.is_awaited() && self.health.may_ask(call.upstream, CallClass::Blocks, now)
+            });
         let Some(sync) = self.sync.as_mut().filter(|_| !is_awaited) else {
             return;
         };
         let (number, hash) = sync.head;
-        let mut has_next = !sync.is_agreed;
+        let mut may_end = !sync.is_agreed;
         let is_open = match &mut sync.goal {
             Goal::Path(path) => path.failed(ask) && matches!(ask, Ask::Hash { .. }),
             Goal::Reset { first } => {
-                has_next |= !is_in_progress;
+                may_end |= !is_in_progress;
                 first.is_none() && ask == Ask::Hash { number, hash }
             }
             // A block that was guessed, and that the path did without.
             Goal::Advance { .. } => false,
         };
         sync.open.retain(|open| *open != ask);
-        self.sync.take_if(|_| is_open && has_next);
+        self.sync.take_if(|_| is_open && may_end);
     }
 
     /// When the upstream that is asked counts as slow, so that another one that vouches for the
     /// agreed head is asked as well; `None` if there is no other one.
     pub(super) fn delayed_at(&self) -> Option<Moment> {
         let sync = self.sync.as_ref().filter(|sync| sync.is_agreed)?;
-        if sync.is_slow || sync.goal.is_complete() || !self.is_asked(sync) {
-            return None;
-        }
+        let is_over = sync.is_slow || sync.goal.is_complete();
+        let asked_since = sync
+            .asked_since
+            .filter(|_| !is_over && self.is_asked(sync))?;
         let others = self.others(sync.voters, sync.upstream);
         let patience = self.health.patience(others, self.now())?;
-        Some(sync.progressed_at.max(sync.asked_since) + patience)
+        Some(sync.progressed_at.max(asked_since) + patience)
     }
 
     /// Notes that the upstream that is asked is slow, once it is.
@@ -288,7 +308,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let silent = self.sync_calls.iter().filter(is_silent);
         let others = self.others(voters, sync.upstream);
         let longest = self.health.longest_for_path(others, self.rounds(sync), now);
-        let is_slow = self.is_asked(sync) && has_lasted(sync.asked_since, longest);
+        let asked_since = sync.asked_since.filter(|_| self.is_asked(sync));
+        let is_slow = asked_since.is_some_and(|since| has_lasted(since, longest));
         let slow = is_slow.then_some(sync.upstream);
         let mut stuck: Vec<UpstreamId> = silent.map(|call| call.upstream).chain(slow).collect();
         stuck.sort_unstable();

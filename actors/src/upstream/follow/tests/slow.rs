@@ -65,11 +65,11 @@ async fn a_window_is_filled_and_followed_by_busy_upstreams() {
     for upstream in &scene.upstreams {
         upstream.set_behavior(Behavior::Slow(Duration::from_millis(800)));
     }
-    for _ in 0..120 {
+    for _ in 0..180 {
         scene.mine(1);
         scene.run_for(SECOND).await;
     }
-    assert_eq!(scene.head(), 420);
+    assert_eq!(scene.head(), 480);
     scene.check_holds(0, 128);
     check_at_most("busy", "faults", take_faults(&scene), 10);
 }
@@ -158,6 +158,52 @@ async fn stuck_calls_leave_room_for_others() {
         let lag = scene.chains().head(0) - scene.head();
         assert!(lag <= 4, "{lag} blocks behind");
     }
+}
+
+/// While one does not answer, another one that lacks what is guessed is not asked for it again and
+/// again.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_guess_is_not_repeated_while_another_call_hangs() {
+    let mut scene = Scene::with_quorum(2, 2, 300);
+    scene.run_for(2 * SECOND).await;
+    take_asked(&scene);
+    scene.upstreams[0].set_behavior(Behavior::HeadsOnly);
+    scene.upstreams[1].set_behavior(Behavior::HashesOnly);
+    scene.mine(5);
+    scene.run_for(5 * SECOND).await;
+    assert_eq!(scene.head(), 305);
+    check_at_most("five blocks", "calls", take_asked(&scene), 25);
+}
+
+/// A call that was stuck, and is given up in the end, is one fault.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_call_is_one_fault() {
+    let mut scene = Scene::with_quorum(2, 2, 300);
+    scene.run_for(2 * SECOND).await;
+    take_faults(&scene);
+    scene.upstreams[0].set_behavior(Behavior::HeadsOnly);
+    scene.upstreams[1].set_behavior(Behavior::Late(Duration::from_millis(1_500)));
+    scene.mine(1);
+    scene.run_for(20 * SECOND).await;
+    assert_eq!(scene.head(), 301);
+    let is_its_fault = |event: &Event| matches!(event, Event::Failed { upstream: 0, .. });
+    let events = scene.take_events();
+    let faults = events.iter().filter(|event| is_its_fault(event)).count();
+    assert_eq!(faults, 1, "{events:?}");
+}
+
+/// The only one that does not hang lacks the block for a while: it is asked again soon.
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_is_not_chosen_again() {
+    let mut scene = Scene::with_quorum(2, 2, 300);
+    scene.run_for(2 * SECOND).await;
+    scene.upstreams[0].set_behavior(Behavior::HeadsOnly);
+    scene.upstreams[1].set_behavior(Behavior::NotFound(301));
+    scene.mine(1);
+    scene.run_for(4 * SECOND).await;
+    scene.upstreams[1].set_behavior(Behavior::Honest);
+    scene.run_for(SECOND).await;
+    assert_eq!(scene.head(), 301);
 }
 
 #[track_caller]
