@@ -59,7 +59,7 @@ def run(options, servers, _):
             faults.append(f"{clients} are answered {times:.2f} times what few are, at least {TIMES_MIN[work]}")
     print(f"\nclosed loops, {ROUNDS} rounds of {options.seconds} s in turns; medians")
     sides = ("connections", "answers/s", "p99 ms") * 2
-    table(("work", "bytes", *sides, "refused", "cut", "times", "each round"), rows)
+    table(("work", "bytes", *sides, "refused", "not let in", "cut", "times", "each round"), rows)
     return faults
 
 
@@ -69,6 +69,7 @@ class Round(typing.NamedTuple):
     p99_ms: float
     refused: int
     # Connections.
+    unconnected: int
     cut: int
     # Bytes of an answer.
     size: int
@@ -85,7 +86,7 @@ def row(work, connections, rounds):
         p99 = statistics.median(one[at].p99_ms for one in rounds)
         cells += [f"{count:,}", f"{rate:,.0f}", f"{p99:.1f}"]
     size = statistics.median(many.size for _, many in rounds)
-    lost = [f"{sum(many.refused for _, many in rounds):,}", f"{sum(many.cut for _, many in rounds):,}"]
+    lost = [f"{sum(getattr(many, what) for _, many in rounds):,}" for what in ("refused", "unconnected", "cut")]
     times = ratios(rounds)
     each = ", ".join(f"{one:.2f}" for one in times)
     return (work, f"{size:,.0f}", *cells, *lost, f"{statistics.median(times):.2f}", each)
@@ -101,7 +102,7 @@ def allow_descriptors(count):
 
 
 def measure(options, server, asked, connections, seconds):
-    """One round. Who is refused or cut off asks again at once: only good answers count."""
+    """One round. Who is refused, not let in or cut off tries again at once: only good answers count."""
     size = checked_size(server, asked)
     program = wrk.command(server, asked["body"], seconds, connections, options.generator_cores)
     out = subprocess.run(program, capture_output=True, text=True, check=True).stdout
@@ -110,15 +111,15 @@ def measure(options, server, asked, connections, seconds):
         raise Failure(f"{connections} connections: {good} good answers, {figures.late} late, {cut} cut: {out}")
     checked_size(server, asked)
     rate = good / (figures.microseconds / 1e6)
-    return Round(rate, figures.p99_microseconds / 1e3, figures.refused, cut, size)
+    return Round(rate, figures.p99_microseconds / 1e3, figures.refused, figures.unconnected, cut, size)
 
 
 def good_answers(out, size, connections):
     """What wrk printed: its figures, how many answers were good, and how many connections were cut."""
     figures = wrk.exact_figures(out)
     good = figures.requests - figures.refused
-    # In an overload, the kernel or the server also refuses connections.
-    cut = figures.failed - figures.refused - figures.late
+    # In an overload, connections are refused, before the first byte. Others are cut.
+    cut = figures.failed - figures.unconnected - figures.refused - figures.late
     # wrk compares no bytes. The sizes add up, and the answer was right before and is right afterwards. Answers in
     # flight at the end are in the bytes, not in the count.
     others = figures.read - good * size

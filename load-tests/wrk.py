@@ -34,9 +34,12 @@ wrk.body = [==[%s]==]
 wrk.headers['Content-Type'] = 'application/json'
 function done(summary, latency)
   local errors = summary.errors
-  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  io.write(string.format('exactly %%d %%d %%d %%d %%d %%d %%d\\n',
-    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99), errors.status, errors.timeout))
+  -- wrk finds out with the first write that a connection was refused.
+  local unconnected = errors.connect + errors.write
+  local failed = unconnected + errors.read + errors.status + errors.timeout
+  io.write(string.format('exactly %%d %%d %%d %%d %%d %%d %%d %%d\\n',
+    summary.requests, summary.bytes, failed, summary.duration, latency:percentile(99), errors.status, errors.timeout,
+    unconnected))
 end
 """
 
@@ -68,10 +71,12 @@ class Figures(typing.NamedTuple):
     # By a status above 399.
     refused: int
     late: int
+    # Connections that were refused.
+    unconnected: int
 
 
 def exact_figures(out):
-    return Figures(*map(int, re.search(r"^exactly((?: \d+){7})$", out, re.MULTILINE).group(1).split()))
+    return Figures(*map(int, re.search(r"^exactly((?: \d+){8})$", out, re.MULTILINE).group(1).split()))
 
 
 def drive(server, body, size, seconds, connections, cores, paths=(), encoding=None):
