@@ -52,7 +52,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     fn with_situation<T>(&mut self, act: impl FnOnce(&mut A, &Situation<'_, W::Held>) -> T) -> T {
         let (now, held) = (self.now(), self.window.held());
         let nodes = (0..self.upstreams.len()).map(|id| NodeAccess {
-            may_fetch: self.may_choose(id),
+            may_fetch: self.may_be_chosen(id),
             delays: self.health.delays(id, now),
             strikes: self.health.strikes(id, now),
         });

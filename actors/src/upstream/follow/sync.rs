@@ -70,15 +70,18 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         calls.filter(|call| call.upstream == upstream).count()
     }
 
-    /// Whether an upstream may be asked for further blocks of the sync. One that is stuck with some
-    /// is chosen only where there is no other.
-    pub(super) fn may_choose(&self, upstream: UpstreamId) -> bool {
-        let open = self.sync.as_ref().map(|sync| &sync.open);
-        let is_stuck = |call: &SyncCall| {
-            let is_open = open.is_some_and(|open| open.contains(&call.ask));
-            call.upstream == upstream && call.is_stuck && is_open
-        };
-        self.has_room(upstream) && self.may_fetch(upstream) && !self.sync_calls.iter().any(is_stuck)
+    /// Whether an upstream should be chosen for the sync: not while it hangs with one of the blocks
+    /// and is not asked for it once more yet.
+    pub(super) fn may_be_chosen(&self, upstream: UpstreamId) -> bool {
+        let open = self.sync.iter().flat_map(|sync| &sync.open);
+        let mut hangs = open.map(|ask| {
+            let calls = self.sync_calls.iter().filter(|call| call.ask == *ask);
+            let mut own = calls.filter(|call| call.upstream == upstream);
+            let last = own.clone().next_back();
+            let is_awaited = own.any(SyncCall::is_awaited);
+            last.is_some_and(|last| !is_awaited && !self.is_due(upstream, *ask, last.purpose))
+        });
+        self.has_room(upstream) && self.may_fetch(upstream) && !hangs.any(|hangs| hangs)
     }
 
     /// Whether few calls to an upstream are in progress. They may be for earlier syncs.

@@ -51,9 +51,11 @@ impl FetchTimes {
         now.saturating_sub(self.gave_at) >= forgotten_after
     }
 
-    /// Records that it was asked this long for a block that it did not give.
+    /// Records that it was asked this long for a block that it did not give. That says nothing if
+    /// it has given another one meanwhile.
     pub(super) fn failed(&mut self, now: Moment, took: Duration, forgotten_after: Duration) {
-        if took >= self.in_vain(now, forgotten_after) {
+        let has_given_since = now.saturating_sub(took) < self.gave_at;
+        if !has_given_since && took >= self.in_vain(now, forgotten_after) {
             self.failed = Some((now, took));
         }
     }
@@ -79,8 +81,8 @@ impl FetchTimes {
         }
     }
 
-    /// The median of its last fetches, or how long it was asked in vain lately, if that is longer;
-    /// zero if it was never asked.
+    /// The median of its last fetches, zero if there was none, or how long it was asked in vain
+    /// lately, if that is longer.
     pub(super) fn usual(&self, now: Moment, forgotten_after: Duration) -> Duration {
         let mut sorted: Vec<_> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
@@ -88,7 +90,7 @@ impl FetchTimes {
         median.max(self.in_vain(now, forgotten_after))
     }
 
-    /// The same, and zero if it has given no block lately, so that it is soon tried.
+    /// The same without those fetches if it has given no block lately, so that it is soon tried.
     pub(super) fn usual_lately(&self, now: Moment, forgotten_after: Duration) -> Duration {
         match self.is_old(now, forgotten_after) {
             true => self.in_vain(now, forgotten_after),

@@ -147,6 +147,8 @@ pub(super) enum Behavior {
     Slow(Duration),
     /// It sends each block this long after it was asked for it.
     Late(Duration),
+    /// It does not answer the next call for a block.
+    LosesOne,
     /// Every third answer is that of a backend three blocks behind.
     SometimesStale,
 }
@@ -375,6 +377,10 @@ impl Upstream for Scripted {
         }
         let stalls = match behavior {
             Behavior::HeadsOnly => true,
+            Behavior::LosesOne => {
+                self.state.lock().behavior = Behavior::Honest;
+                true
+            }
             Behavior::StallsBelow(number) => ask.number() < number,
             _ => false,
         };

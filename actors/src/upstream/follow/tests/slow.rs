@@ -180,16 +180,18 @@ async fn a_wrong_guess_is_not_repeated_while_another_call_hangs() {
 async fn a_stuck_call_is_one_fault() {
     let mut scene = Scene::with_quorum(2, 2, 300);
     scene.run_for(2 * SECOND).await;
-    take_faults(&scene);
+    scene.take_events();
+    scene.upstreams[0].take_blocks();
     scene.upstreams[0].set_behavior(Behavior::HeadsOnly);
     scene.upstreams[1].set_behavior(Behavior::Late(Duration::from_millis(1_500)));
     scene.mine(1);
-    scene.run_for(20 * SECOND).await;
+    scene.run_for(30 * SECOND).await;
     assert_eq!(scene.head(), 301);
     let is_its_fault = |event: &Event| matches!(event, Event::Failed { upstream: 0, .. });
     let events = scene.take_events();
     let faults = events.iter().filter(|event| is_its_fault(event)).count();
-    assert_eq!(faults, 1, "{events:?}");
+    let calls = scene.upstreams[0].take_blocks().len();
+    assert_eq!(faults, calls, "{events:?}");
 }
 
 /// The only one that does not hang lacks the block for a while: it is asked again soon.
@@ -204,6 +206,20 @@ async fn one_that_hangs_is_not_chosen_again() {
     scene.upstreams[1].set_behavior(Behavior::Honest);
     scene.run_for(SECOND).await;
     assert_eq!(scene.head(), 301);
+}
+
+/// An honest one loses one call, and the other one hangs: the honest one is asked once more.
+#[tokio::test(start_paused = true)]
+async fn one_that_has_lost_a_call_is_asked_once_more() {
+    for honest in [0, 1] {
+        let mut scene = Scene::with_quorum(2, 2, 300);
+        scene.run_for(2 * SECOND).await;
+        scene.upstreams[honest].set_behavior(Behavior::LosesOne);
+        scene.upstreams[1 - honest].set_behavior(Behavior::HeadsOnly);
+        scene.mine(1);
+        scene.run_for(4 * SECOND).await;
+        assert_eq!(scene.head(), 301, "{honest}");
+    }
 }
 
 #[track_caller]

@@ -335,6 +335,10 @@ fn an_upstream_is_stuck_by_the_standard_of_another_one() {
     assert_eq!(longest(&scene, &[1])[0], Some(40 * SECOND));
     scene.fetch_ended(1, millis(1_500), true);
     assert_eq!(longest(&scene, &[1]), slow);
+    // Neither does a call from before that.
+    scene.wait(1);
+    scene.fetch_ended(1, 10 * SECOND, false);
+    assert_eq!(longest(&scene, &[1]), slow);
 }
 
 /// A call that is given up has lasted as long as a longer wait would, but not one for state, which
