@@ -53,7 +53,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let (now, held) = (self.now(), self.window.held());
         let nodes = (0..self.upstreams.len()).map(|id| NodeAccess {
             may_fetch: self.may_be_chosen(id),
-            delays: self.health.delays(id, now),
+            delays: self.delays(id),
             strikes: self.health.strikes(id, now),
         });
         let nodes: Vec<_> = nodes.collect();

@@ -23,7 +23,7 @@ const ASKED_MAX: usize = 2;
 
 /// How many calls for one block may have been lost for an upstream that has come back to be asked
 /// for it at once. Later, it may be busy with this block.
-const LOST_MAX: usize = 1;
+const LOST_MAX: usize = 2;
 
 impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Begins or keeps the sync to this head; drops any other.
@@ -68,6 +68,15 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     fn sync_calls_to(&self, upstream: UpstreamId) -> usize {
         let calls = self.sync_calls.iter();
         calls.filter(|call| call.upstream == upstream).count()
+    }
+
+    /// How often an upstream was slow, which says who is chosen: one that is slow now comes last.
+    pub(super) fn delays(&self, upstream: UpstreamId) -> u32 {
+        let sync = self.sync.as_ref();
+        match sync.is_some_and(|sync| sync.is_slow && sync.upstream == upstream) {
+            true => u32::MAX,
+            false => self.health.delays(upstream, self.now()),
+        }
     }
 
     /// Whether an upstream should be chosen for the sync: not while it hangs with one of the blocks
@@ -189,12 +198,12 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let own = || calls().filter(|call| call.upstream == upstream);
         // Each further call waits for twice as long.
         let doublings = own().count().saturating_sub(1).min(16);
-        let longest = self.health.lost_after(upstream, now);
-        let longest = longest.map(|longest| longest.saturating_mul(1 << doublings));
+        let longest = self
+            .health
+            .lost_after(upstream)
+            .saturating_mul(1 << doublings);
         let is_lost = own().count() <= LOST_MAX && own().all(|call| call.is_lost);
-        let is_late = |call: &SyncCall| {
-            longest.is_some_and(|longest| now.saturating_sub(call.since) >= longest)
-        };
+        let is_late = |call: &SyncCall| now.saturating_sub(call.since) >= longest;
         // Who is backed off is no longer waited for.
         let is_awaited = |call: &&SyncCall| {
             call.is_awaited() && self.health.may_ask(call.upstream, CallClass::Blocks, now)

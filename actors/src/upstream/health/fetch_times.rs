@@ -84,10 +84,14 @@ impl FetchTimes {
     /// The median of its last fetches, zero if there was none, or how long it was asked in vain
     /// lately, if that is longer.
     pub(super) fn usual(&self, now: Moment, forgotten_after: Duration) -> Duration {
+        self.median().max(self.in_vain(now, forgotten_after))
+    }
+
+    /// The median of its last fetches; zero if there was none.
+    pub(super) fn median(&self) -> Duration {
         let mut sorted: Vec<_> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
-        let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-        median.max(self.in_vain(now, forgotten_after))
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
     /// The same without those fetches if it has given no block lately, so that it is soon tried.

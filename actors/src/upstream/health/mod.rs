@@ -234,10 +234,11 @@ impl Health {
     }
 
     /// How long an upstream has for a block before it is asked once more: the call may have been
-    /// lost. `None`: as long as for any call.
-    pub(crate) fn lost_after(&self, upstream: UpstreamId, now: Moment) -> Option<Duration> {
-        let usual = self.usual(upstream, now).saturating_mul(PATIENCE_FETCHES);
-        self.heads_timeout().map(|least| least.max(usual))
+    /// lost. How long it was asked in vain does not count.
+    pub(crate) fn lost_after(&self, upstream: UpstreamId) -> Duration {
+        let median = self.upstreams[upstream].fetch_times.median();
+        let least = heads_timeout(self.block_time());
+        median.saturating_mul(PATIENCE_FETCHES).max(least)
     }
 
     /// Records that a call for a block of a new head ended after this time, and whether the

@@ -314,13 +314,13 @@ fn an_upstream_is_stuck_by_the_standard_of_another_one() {
     // Nothing is known of them yet.
     let least = [1_000, 2_000, 2_000].map(|least| Some(millis(least)));
     assert_eq!(longest(&scene, &[1, 2]), least);
-    assert_eq!(scene.health.lost_after(1, scene.now), Some(SECOND));
+    assert_eq!(scene.health.lost_after(1), SECOND);
     scene.fetch_ended(1, millis(1_500), true);
     // The other one may be faster.
     assert_eq!(longest(&scene, &[1, 2]), least);
     let slow = [6_000, 6_000, 30_000].map(|longest| Some(millis(longest)));
     assert_eq!(longest(&scene, &[1]), slow);
-    assert_eq!(scene.health.lost_after(1, scene.now), Some(millis(6_000)));
+    assert_eq!(scene.health.lost_after(1), 6 * SECOND);
     // It was not: it needed longer, and did not give the block either.
     scene.fetch_ended(2, 10 * SECOND, false);
     assert_eq!(longest(&scene, &[1, 2]), slow);
@@ -333,6 +333,7 @@ fn an_upstream_is_stuck_by_the_standard_of_another_one() {
     scene.fetch_ended(1, 10 * SECOND, false);
     scene.fetch_ended(1, millis(1), false);
     assert_eq!(longest(&scene, &[1])[0], Some(40 * SECOND));
+    assert_eq!(scene.health.lost_after(1), 6 * SECOND);
     scene.fetch_ended(1, millis(1_500), true);
     assert_eq!(longest(&scene, &[1]), slow);
     // Neither does a call from before that.
