@@ -21,7 +21,10 @@ use alloy_signer_local::PrivateKeySigner;
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
+};
 
 use seen::SeenTransport;
 
@@ -142,29 +145,43 @@ async fn answers(http: &str, ws: &str, calls: &str) -> AnyResult<()> {
     answer("ws", &over_ws, &calls).await
 }
 
-/// alloy's own connector, which reports each reconnect.
-struct ReportingConnect(WsConnect);
+/// alloy's own connector, which has each reconnect reported before it is made: what came over the
+/// old connection is reported before that, and what comes over the new one after it.
+struct ReportingConnect {
+    connector: WsConnect,
+    lost: mpsc::Sender<oneshot::Sender<()>>,
+}
 
 impl PubSubConnect for ReportingConnect {
     fn is_local(&self) -> bool {
-        self.0.is_local()
+        self.connector.is_local()
     }
 
     fn connect(&self) -> impl_future!(<Output = TransportResult<ConnectionHandle>>) {
-        self.0.connect()
+        self.connector.connect()
     }
 
     fn try_reconnect(&self) -> impl_future!(<Output = TransportResult<ConnectionHandle>>) {
-        report("lost", json!({ "by": "PubSubConnect::try_reconnect" }));
-        self.0.try_reconnect()
+        async {
+            let (reported, is_reported) = oneshot::channel();
+            if self.lost.send(reported).await.is_ok() {
+                let _ = is_reported.await;
+            }
+            self.connector.try_reconnect().await
+        }
     }
 }
 
 /// alloy reconnects and subscribes again by itself.
 async fn follow(ws: &str) -> AnyResult<()> {
     let mut terminated = signal(SignalKind::terminate())?;
+    let (losing, mut lost) = mpsc::channel(1);
+    let connector = ReportingConnect {
+        connector: WsConnect::new(ws),
+        lost: losing,
+    };
     let provider = ProviderBuilder::new()
-        .connect_pubsub_with(ReportingConnect(WsConnect::new(ws)))
+        .connect_pubsub_with(connector)
         .await?;
     report(
         "subscribed",
@@ -183,12 +200,18 @@ async fn follow(ws: &str) -> AnyResult<()> {
     let (mut heads, mut logs) = (heads.into_stream(), logs.into_stream());
     loop {
         tokio::select! {
+            biased;
+            _ = terminated.recv() => break,
             Some(head) = heads.next() => report("head", json!({ "value": head })),
             Some(log) = logs.next() => report("log", json!({ "value": log })),
-            _ = terminated.recv() => break,
+            Some(reported) = lost.recv() => {
+                report("lost", json!({ "by": "PubSubConnect::try_reconnect" }));
+                let _ = reported.send(());
+            }
             else => return Err("the subscriptions ended".into()),
         }
     }
+    drop(lost);
     for subscription in subscriptions {
         provider.unsubscribe(subscription).await?;
     }
