@@ -381,11 +381,10 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     }
 
     fn ask_for_blocks(&mut self) {
-        let width = self.width();
         let held = self.window.held();
-        self.ask_for_sync(held.as_ref(), width);
+        self.ask_for_sync(held.as_ref());
         if let Some(held) = &held {
-            self.ask_below(held, width.saturating_sub(HEAD_RESERVE).max(1));
+            self.ask_below(held, self.width().saturating_sub(HEAD_RESERVE).max(1));
         }
     }
 

@@ -82,15 +82,21 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// Whether an upstream should be chosen for the sync: not while it hangs with one of the blocks
     /// and is not asked for it once more yet.
     pub(super) fn may_be_chosen(&self, upstream: UpstreamId) -> bool {
-        let open = self.sync.iter().flat_map(|sync| &sync.open);
-        let mut hangs = open.map(|ask| {
-            let calls = self.sync_calls.iter().filter(|call| call.ask == *ask);
-            let mut own = calls.filter(|call| call.upstream == upstream);
-            let last = own.clone().next_back();
-            let is_awaited = own.any(SyncCall::is_awaited);
-            last.is_some_and(|last| !is_awaited && !self.is_due(upstream, *ask, last.purpose))
-        });
-        self.has_room(upstream) && self.may_fetch(upstream) && !hangs.any(|hangs| hangs)
+        let calls = || self.open_calls(upstream);
+        let is_awaited = |ask| calls().any(|call| call.ask == ask && call.is_awaited());
+        let hangs = |call: &SyncCall| {
+            !is_awaited(call.ask) && !self.is_due(upstream, call.ask, call.purpose)
+        };
+        self.has_room(upstream) && self.may_fetch(upstream) && !calls().any(hangs)
+    }
+
+    /// The calls to an upstream for blocks of the sync that have not arrived.
+    fn open_calls(&self, upstream: UpstreamId) -> impl Iterator<Item = &SyncCall> {
+        let is_open = move |call: &&SyncCall| {
+            let sync = self.sync.as_ref();
+            call.upstream == upstream && sync.is_some_and(|sync| sync.open.contains(&call.ask))
+        };
+        self.sync_calls.iter().filter(is_open)
     }
 
     /// Whether few calls to an upstream are in progress. They may be for earlier syncs.
@@ -120,11 +126,11 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         is_any_lost
     }
 
-    /// Asks for the blocks of the sync, up to `width` at the same time. What an earlier upstream
+    /// Asks for the blocks of the sync, several at the same time. What an earlier upstream
     /// has not given yet is asked for as well, and once more what this one should have given by
     /// now: the call may have been lost.
-    pub(super) fn ask_for_sync(&mut self, held: Option<&W::Held>, width: usize) {
-        let now = self.now();
+    pub(super) fn ask_for_sync(&mut self, held: Option<&W::Held>) {
+        let (now, width) = (self.now(), self.width());
         let upstream = self.sync.as_ref().map(|sync| sync.upstream);
         let Some(upstream) = upstream.filter(|id| self.may_fetch(*id)) else {
             return;
@@ -178,7 +184,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
                 task,
             });
         }
-        let is_asked = self.sync.as_ref().is_some_and(|sync| self.is_asked(sync));
+        let is_asked = self.is_asked(upstream);
         if let Some(sync) = self.sync.as_mut().filter(|_| is_asked) {
             sync.asked_since.get_or_insert(now);
         }
@@ -204,17 +210,19 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             .saturating_mul(1 << doublings);
         let is_lost = own().count() <= LOST_MAX && own().all(|call| call.is_lost);
         let is_late = |call: &SyncCall| now.saturating_sub(call.since) >= longest;
-        // Who is backed off is no longer waited for.
-        let is_awaited = |call: &&SyncCall| {
-            call.is_awaited() && self.health.may_ask(call.upstream, CallClass::Blocks, now)
-        };
         let mut others = NodeSet::default();
-        for call in calls().filter(is_awaited) {
+        for call in calls().filter(|call| self.is_awaited(call)) {
             if call.upstream != upstream {
                 others.insert(call.upstream);
             }
         }
         (is_lost || own().all(is_late)) && others.len() < ASKED_MAX
+    }
+
+    /// Whether a call is waited for: not one to an upstream that is backed off.
+    fn is_awaited(&self, call: &SyncCall) -> bool {
+        let may_ask = |id| self.health.may_ask(id, CallClass::Blocks, self.now());
+        call.is_awaited() && may_ask(call.upstream)
     }
 
     /// Records that a call for a block has ended; `is_given` if the upstream gave it. Returns
@@ -243,13 +251,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
     /// hangs. A sync that no quorum vouches for ends, because the upstream may name another head by
     /// now; so does one to a first block that nobody has given, because it may be too large.
     pub(super) fn sync_fetch_failed(&mut self, ask: Ask) {
-        let now = self.now();
         let mut calls = self.sync_calls.iter().filter(|call| call.ask == ask);
         let is_in_progress = calls.clone().next().is_some();
-        let is_awaited = matches!(ask, Ask::Hash { .. })
-            && calls.any(|call| {
-                call.is_awaited() && self.health.may_ask(call.upstream, CallClass::Blocks, now)
-            });
+        let is_awaited = matches!(ask, Ask::Hash { .. }) && calls.any(|call| self.is_awaited(call));
         let Some(sync) = self.sync.as_mut().filter(|_| !is_awaited) else {
             return;
         };
@@ -275,7 +279,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let is_over = sync.is_slow || sync.goal.is_complete();
         let asked_since = sync
             .asked_since
-            .filter(|_| !is_over && self.is_asked(sync))?;
+            .filter(|_| !is_over && self.is_asked(sync.upstream))?;
         let others = self.others(sync.voters, sync.upstream);
         let patience = self.health.patience(others, self.now())?;
         Some(sync.progressed_at.max(asked_since) + patience)
@@ -320,7 +324,7 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let silent = self.sync_calls.iter().filter(is_silent);
         let others = self.others(voters, sync.upstream);
         let longest = self.health.longest_for_path(others, self.rounds(sync), now);
-        let asked_since = sync.asked_since.filter(|_| self.is_asked(sync));
+        let asked_since = sync.asked_since.filter(|_| self.is_asked(sync.upstream));
         let is_slow = asked_since.is_some_and(|since| has_lasted(since, longest));
         let slow = is_slow.then_some(sync.upstream);
         let mut stuck: Vec<UpstreamId> = silent.map(|call| call.upstream).chain(slow).collect();
@@ -341,12 +345,9 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         }
     }
 
-    /// Whether the upstream that a sync names is asked for one of its blocks, and waited for.
-    fn is_asked(&self, sync: &HeadSync) -> bool {
-        let is_of_sync = |call: &SyncCall| {
-            call.upstream == sync.upstream && call.is_awaited() && sync.open.contains(&call.ask)
-        };
-        self.sync_calls.iter().any(is_of_sync)
+    /// Whether an upstream is asked for a block of the sync, and waited for.
+    fn is_asked(&self, upstream: UpstreamId) -> bool {
+        self.open_calls(upstream).any(SyncCall::is_awaited)
     }
 
     /// How many times an upstream is asked for blocks until it has given all of a sync.

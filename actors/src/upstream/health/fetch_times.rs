@@ -25,15 +25,15 @@ pub(super) struct FetchTimes {
 
 impl FetchTimes {
     /// Records that it gave a block. In less than `patience`, that makes up for a delay. What is
-    /// `forgotten_after` old says nothing any more.
+    /// `forgiven_after` old says nothing any more.
     pub(super) fn gave(
         &mut self,
         now: Moment,
         took: Duration,
         patience: Duration,
-        forgotten_after: Duration,
+        forgiven_after: Duration,
     ) {
-        if self.is_old(now, forgotten_after) {
+        if self.is_old(now, forgiven_after) {
             self.recent.clear();
         }
         if self.recent.len() == FETCHES {
@@ -47,22 +47,22 @@ impl FetchTimes {
     }
 
     /// Whether it has given no block lately.
-    fn is_old(&self, now: Moment, forgotten_after: Duration) -> bool {
-        now.saturating_sub(self.gave_at) >= forgotten_after
+    fn is_old(&self, now: Moment, forgiven_after: Duration) -> bool {
+        now.saturating_sub(self.gave_at) >= forgiven_after
     }
 
     /// Records that it was asked this long for a block that it did not give. That says nothing if
     /// it has given another one meanwhile.
-    pub(super) fn failed(&mut self, now: Moment, took: Duration, forgotten_after: Duration) {
+    pub(super) fn failed(&mut self, now: Moment, took: Duration, forgiven_after: Duration) {
         let has_given_since = now.saturating_sub(took) < self.gave_at;
-        if !has_given_since && took >= self.in_vain(now, forgotten_after) {
+        if !has_given_since && took >= self.in_vain(now, forgiven_after) {
             self.failed = Some((now, took));
         }
     }
 
     /// How long it was asked in vain lately.
-    fn in_vain(&self, now: Moment, forgotten_after: Duration) -> Duration {
-        let is_recent = |at: Moment| now.saturating_sub(at) < forgotten_after;
+    fn in_vain(&self, now: Moment, forgiven_after: Duration) -> Duration {
+        let is_recent = |at: Moment| now.saturating_sub(at) < forgiven_after;
         let failed = self.failed.filter(|(at, _)| is_recent(*at));
         failed.map_or(Duration::ZERO, |(_, took)| took)
     }
@@ -83,8 +83,8 @@ impl FetchTimes {
 
     /// The median of its last fetches, zero if there was none, or how long it was asked in vain
     /// lately, if that is longer.
-    pub(super) fn usual(&self, now: Moment, forgotten_after: Duration) -> Duration {
-        self.median().max(self.in_vain(now, forgotten_after))
+    pub(super) fn usual(&self, now: Moment, forgiven_after: Duration) -> Duration {
+        self.median().max(self.in_vain(now, forgiven_after))
     }
 
     /// The median of its last fetches; zero if there was none.
@@ -95,10 +95,10 @@ impl FetchTimes {
     }
 
     /// The same without those fetches if it has given no block lately, so that it is soon tried.
-    pub(super) fn usual_lately(&self, now: Moment, forgotten_after: Duration) -> Duration {
-        match self.is_old(now, forgotten_after) {
-            true => self.in_vain(now, forgotten_after),
-            false => self.usual(now, forgotten_after),
+    pub(super) fn usual_lately(&self, now: Moment, forgiven_after: Duration) -> Duration {
+        match self.is_old(now, forgiven_after) {
+            true => self.in_vain(now, forgiven_after),
+            false => self.usual(now, forgiven_after),
         }
     }
 }

@@ -180,10 +180,10 @@ impl Health {
         others: impl Iterator<Item = UpstreamId>,
         now: Moment,
     ) -> Option<Duration> {
-        let forgotten_after = self.forgiven_after();
+        let forgiven_after = self.forgiven_after();
         let usual = others.map(|id| {
             let times = &self.upstreams[id].fetch_times;
-            times.usual_lately(now, forgotten_after)
+            times.usual_lately(now, forgiven_after)
         });
         let usual = usual.min()?;
         let block_time = self.block_time();
@@ -225,12 +225,12 @@ impl Health {
         upstreams: impl Iterator<Item = UpstreamId>,
         now: Moment,
     ) -> Option<Duration> {
-        upstreams.map(|id| self.usual(id, now)).min()
-    }
-
-    fn usual(&self, upstream: UpstreamId, now: Moment) -> Duration {
-        let times = &self.upstreams[upstream].fetch_times;
-        times.usual(now, self.forgiven_after())
+        let forgiven_after = self.forgiven_after();
+        let usual = upstreams.map(|id| {
+            let times = &self.upstreams[id].fetch_times;
+            times.usual(now, forgiven_after)
+        });
+        usual.min()
     }
 
     /// How long an upstream has for a block before it is asked once more: the call may have been
@@ -252,11 +252,11 @@ impl Health {
     ) {
         let others = (0..self.upstreams.len()).filter(|other| *other != upstream);
         let patience = self.patience(others, now).unwrap_or(Duration::MAX);
-        let forgotten_after = self.forgiven_after();
+        let forgiven_after = self.forgiven_after();
         let times = &mut self.upstreams[upstream].fetch_times;
         match is_given {
-            true => times.gave(now, took, patience, forgotten_after),
-            false => times.failed(now, took, forgotten_after),
+            true => times.gave(now, took, patience, forgiven_after),
+            false => times.failed(now, took, forgiven_after),
         }
     }
 

@@ -349,10 +349,7 @@ async fn a_slow_upstream_does_not_hold_up_a_long_path() {
         let gone = Behavior::Error(CallError::Connection("gone".into()));
         scene.upstreams[upstream].set_behavior(gone);
     }
-    for _ in 0..40 {
-        scene.mine(1);
-        scene.run_for(1_000).await;
-    }
+    scene.mine_for(40).await;
     assert_eq!(scene.head(), 300);
     scene.upstreams[0].set_behavior(Behavior::Slow(Duration::from_millis(450)));
     for upstream in [1, 2] {
@@ -375,10 +372,7 @@ async fn a_slow_source_delays_no_head_for_long() {
                 upstream.take_blocks();
             }
             scene.upstreams[slow].set_behavior(Behavior::Slow(Duration::from_millis(pause)));
-            for _ in 0..60 {
-                scene.mine(1);
-                scene.run_for(1_000).await;
-            }
+            scene.mine_for(60).await;
             let events = scene.take_events();
             let delays = events.iter().filter_map(|event| match event {
                 Event::Advanced { named_ago, .. } => Some(*named_ago),
@@ -413,10 +407,7 @@ async fn a_path_is_kept_while_nobody_may_be_asked() {
         let gone = Behavior::Error(CallError::Connection("gone".into()));
         upstream.set_behavior(gone);
     }
-    for _ in 0..40 {
-        scene.mine(1);
-        scene.run_for(1_000).await;
-    }
+    scene.mine_for(40).await;
     for upstream in [1, 2] {
         scene.upstreams[upstream].set_behavior(Behavior::NotFound(320));
         scene.upstreams[upstream].take_blocks();
@@ -475,10 +466,7 @@ async fn only_another_voter_shows_that_an_upstream_is_slow() {
         let gone = Behavior::Error(CallError::Connection("gone".into()));
         upstream.set_behavior(gone);
     }
-    for _ in 0..40 {
-        scene.mine(1);
-        scene.run_for(1_000).await;
-    }
+    scene.mine_for(40).await;
     scene.take_events();
     // It is far above, and no voter. One of the others has no blocks to give.
     scene.upstreams[0].set_behavior(Behavior::WrongNumbers);

@@ -106,10 +106,7 @@ async fn blocks_of_an_unknown_fork_are_no_fault() {
         for upstream in &scene.upstreams {
             upstream.take_blocks();
         }
-        for _ in 0..10 {
-            scene.mine(1);
-            scene.run_for(1_000).await;
-        }
+        scene.mine_for(10).await;
         match change {
             Change::Advance => assert_eq!(scene.head(), 300),
             Change::ExtendBelow => assert_eq!((scene.oldest(), scene.head()), (301, 310)),

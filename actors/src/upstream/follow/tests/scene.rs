@@ -264,6 +264,14 @@ impl Scene {
         }
     }
 
+    /// Runs the follower for this many seconds, with a block of chain 0 at the beginning of each.
+    pub(super) async fn mine_for(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.mine(1);
+            self.run_for(1_000).await;
+        }
+    }
+
     /// Runs the follower to its end.
     pub(super) async fn finish(mut self) -> FollowOutcome {
         self.follower.as_mut().await

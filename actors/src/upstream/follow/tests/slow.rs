@@ -65,10 +65,7 @@ async fn a_window_is_filled_and_followed_by_busy_upstreams() {
     for upstream in &scene.upstreams {
         upstream.set_behavior(Behavior::Slow(Duration::from_millis(800)));
     }
-    for _ in 0..180 {
-        scene.mine(1);
-        scene.run_for(SECOND).await;
-    }
+    scene.mine_for(180).await;
     assert_eq!(scene.head(), 480);
     scene.check_holds(0, 128);
     check_at_most("busy", "faults", take_faults(&scene), 10);
@@ -145,10 +142,7 @@ async fn stuck_calls_leave_room_for_others() {
         upstream.set_behavior(Behavior::Late(Duration::from_millis(300)));
     }
     // Each has been asked for some.
-    for _ in 0..60 {
-        scene.mine(1);
-        scene.run_for(SECOND).await;
-    }
+    scene.mine_for(60).await;
     for liar in 0..3 {
         scene.upstreams[liar].set_behavior(Behavior::HeadsOnly);
     }
@@ -229,10 +223,7 @@ async fn one_that_was_slow_is_asked_when_the_other_one_hangs() {
         let mut scene = Scene::with_quorum(2, 2, 300);
         scene.run_for(2 * SECOND).await;
         scene.upstreams[honest].set_behavior(Behavior::LosesOne);
-        for _ in 0..12 {
-            scene.mine(1);
-            scene.run_for(SECOND).await;
-        }
+        scene.mine_for(12).await;
         assert_eq!(scene.head(), 312, "{honest}");
         scene.upstreams[1 - honest].set_behavior(Behavior::HeadsOnly);
         for _ in 0..12 {
