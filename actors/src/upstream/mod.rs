@@ -37,6 +37,8 @@ mod reporter;
 mod source;
 mod standing;
 mod state;
+#[cfg(test)]
+mod test_rng;
 mod tracker_window;
 mod verified;
 

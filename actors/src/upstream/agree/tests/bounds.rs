@@ -1,7 +1,8 @@
 //! What hostile statements can cost, and who is quarantined.
 
-use super::{rng::Rng, *};
+use super::*;
 use crate::upstream::agree::{Decision, stated::Stated};
+use crate::upstream::test_rng::Rng;
 
 fn decide(scene: &mut Scene, now: Moment) -> Decision {
     let situation = Situation {

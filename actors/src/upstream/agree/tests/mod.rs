@@ -5,7 +5,6 @@ mod follower;
 mod kinds;
 mod movement;
 mod required;
-mod rng;
 mod served;
 mod settle;
 mod sim_call;

@@ -2,11 +2,11 @@
 
 use super::{
     kinds::{Kind, Kinds},
-    rng::Rng,
     sim_node::{Mode, SimNode},
     tree::{self, HONEST, Id, SimBlock, Tree},
     *,
 };
+use crate::upstream::test_rng::Rng;
 
 /// Steps per block time; everything happens on a step.
 pub(super) const STEPS: u64 = 8;

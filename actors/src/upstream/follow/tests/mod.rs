@@ -4,6 +4,7 @@ mod backfill;
 mod classes;
 mod forks;
 mod lost;
+mod recovery;
 mod refusals;
 mod scene;
 mod scripted;

@@ -5,7 +5,7 @@ use super::*;
 
 /// Fills a window that begins with `held` blocks, while the head advances.
 fn fill(seed: u64, held: u64) {
-    let mut rng = Rng(seed << 20);
+    let mut rng = Rng::new(seed);
     let mut tree = Tree::random(&mut rng);
     let mut head = rng.below(tree.len()) as usize;
     let head_max = tree.number(head) + 200;

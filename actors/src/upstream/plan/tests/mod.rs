@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use nearhead_chain::campaign;
 
 use super::*;
-use crate::upstream::chain::Chain;
-use tree::{Rng, Tree, TreeWindow};
+use crate::upstream::{chain::Chain, test_rng::Rng};
+use tree::{Tree, TreeWindow};
 
 /// An upstream that answers open calls in any order.
 struct ScriptedUpstream<'a> {
@@ -68,7 +68,7 @@ impl<'a> ScriptedUpstream<'a> {
 #[test]
 fn a_window_stands_any_upstream() {
     for seed in 1..=campaign::rounds(300, 30_000) {
-        let mut rng = Rng(seed << 20);
+        let mut rng = Rng::new(seed);
         let length = rng.below(200);
         let script: Vec<u8> = (0..length).map(|_| rng.below(256) as u8).collect();
         run_script(&script);

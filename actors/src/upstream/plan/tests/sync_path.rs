@@ -65,7 +65,7 @@ fn follow_path(
 fn a_sync_path_leads_through_the_common_ancestor() {
     let (mut advances, mut resets) = (0, 0);
     for seed in 1..=campaign::rounds(400, 4_000) {
-        let mut rng = Rng(seed << 20);
+        let mut rng = Rng::new(seed);
         let tree = Tree::random(&mut rng);
         let width = 1 + rng.below(16) as usize;
         let held = tree.window(rng.below(tree.len()) as usize, 1 + rng.below(128));
@@ -116,13 +116,13 @@ fn a_path_goes_on_with_the_blocks_of_an_earlier_one() {
             assert_eq!(earlier.outcome(&held), None, "{case}");
             upstream.receive(earlier.ask(WIDTH, &held));
             let (ask, found) = upstream
-                .answer(&mut Rng(7))
+                .answer(&mut Rng::new(7))
                 .expect("an incomplete path asks");
             earlier.got(ask, found.expect("an honest upstream"));
         }
         let mut upstream = ScriptedUpstream::new(&tree, head);
         let path = path_to(&held, &upstream).knowing(earlier.into_blocks());
-        let outcome = follow_path(path, &held, &mut upstream, WIDTH, &mut Rng(7));
+        let outcome = follow_path(path, &held, &mut upstream, WIDTH, &mut Rng::new(7));
         assert_eq!(outcome, expected(&held, head), "{case}");
         let missing = later + blocks.saturating_sub(answers);
         // Guesses are made before it is known that a block is the one of the earlier path.
@@ -138,7 +138,7 @@ fn a_path_goes_on_with_the_blocks_of_an_earlier_one() {
 #[test]
 fn known_blocks_are_taken_only_on_the_path() {
     for seed in 1..=campaign::rounds(200, 2_000) {
-        let mut rng = Rng(seed << 20);
+        let mut rng = Rng::new(seed);
         let tree = Tree::random(&mut rng);
         let held = tree.window(rng.below(tree.len()) as usize, 1 + rng.below(128));
         let mut upstream = ScriptedUpstream::new(&tree, rng.below(tree.len()) as usize);
@@ -162,7 +162,7 @@ fn check_asks(reorg: u64, blocks: usize, width: usize, asks: std::ops::RangeIncl
     let head = tree.grow(fork, blocks);
     let held = tree.window(300, 128);
     let mut upstream = ScriptedUpstream::new(&tree, head);
-    let outcome = follow(&held, &mut upstream, width, &mut Rng(7));
+    let outcome = follow(&held, &mut upstream, width, &mut Rng::new(7));
     assert!(
         matches!(&outcome, PathOutcome::Advance { reverted, applied }
             if *reverted as u64 == reorg && applied.len() == blocks),
@@ -204,7 +204,7 @@ fn a_head_without_a_path_costs_no_calls() {
     // A reorg deeper than the window: known when the path reaches the oldest block.
     let mut upstream = ScriptedUpstream::new(&tree, fork);
     assert_eq!(
-        follow(&held, &mut upstream, 16, &mut Rng(7)),
+        follow(&held, &mut upstream, 16, &mut Rng::new(7)),
         PathOutcome::Reset
     );
     let needed = 400 - 173;

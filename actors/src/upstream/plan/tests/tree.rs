@@ -2,19 +2,7 @@
 
 use alloy_primitives::B256;
 
-use super::{Chain, FetchedBlock};
-
-/// Pseudorandom numbers (xorshift): equal seeds give equal numbers.
-pub(super) struct Rng(pub(super) u64);
-
-impl Rng {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
+use super::{Chain, FetchedBlock, Rng};
 
 /// The number and the parent of each block; block 0 is the genesis.
 pub(super) struct Tree {
