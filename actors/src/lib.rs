@@ -25,6 +25,7 @@
 //! | [`readiness`] | whether the service is ready, and the reasons if it is not | `_actor`, `crate::read`, `crate::source`, `serde_json` |
 //! | [`budget`] | what one tenant's reads may cause at upstreams, and how often something may be tried; the time is passed in | `crate::messages`, `crate::read`, `crate::upstream`, `crate::source`, `Instant::now`, `serde_json` |
 //! | [`share`] | a tenant as the queues know it: which one, and its weight | `crate::`, `tokio`, `actix`, `serde_json` |
+//! | `follow_threads` | the threads that follow and verify, whose priority is lower than that of answering | `tokio`, `actix`, `serde_json` |
 //! | [`thread_priority`] | the priority of a thread | `crate::`, `tokio`, `actix`, `serde_json` |
 //! | [`trace`] | the spans of a traced request | `crate::read`, `crate::upstream`, `crate::messages`, `tokio`, `actix`, `serde_json` |
 //! | [`messages`] | every message: what it asks for, its reply, its cost | `crate::admission`, `crate::read`, `crate::source`, `crate::upstream`, `serde_json` |
@@ -34,6 +35,7 @@ pub mod budget;
 pub mod data_folder;
 pub mod disk_wait;
 pub mod fleet;
+mod follow_threads;
 pub mod freshness;
 pub mod head;
 pub mod head_tracker;

@@ -69,6 +69,32 @@ fn set_with_slice(name: &str, niceness: i32, slice: Duration) {
     let _ = (name, niceness, slice);
 }
 
+/// A thread of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(#[cfg(target_os = "linux")] rustix::thread::Pid);
+
+impl ThreadId {
+    /// The thread that calls this.
+    #[must_use]
+    pub fn own() -> Self {
+        Self(
+            #[cfg(target_os = "linux")]
+            rustix::thread::gettid(),
+        )
+    }
+
+    /// Gives the thread a niceness.
+    pub fn set_niceness(self, niceness: i32) {
+        // On other systems niceness belongs to the process as a whole.
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::setpriority_process(Some(self.0), niceness) {
+            tracing::warn!(%error, "cannot set the priority of a thread");
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = niceness;
+    }
+}
+
 /// Gives this thread a niceness and a slice; zero is the system's own.
 #[cfg(target_os = "linux")]
 fn schedule(niceness: i32, slice: Duration) {

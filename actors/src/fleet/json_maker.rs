@@ -6,7 +6,7 @@ use std::{io, thread};
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::window::Snapshot;
 
-use crate::head::Head;
+use crate::{follow_threads::FollowThreads, head::Head};
 
 /// A thread that makes the JSON of the window's blocks, the newest first. It ends when this is
 /// dropped.
@@ -22,10 +22,13 @@ impl JsonMaker {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(head: Head) -> io::Result<Self> {
+    pub(super) fn start(head: Head, threads: FollowThreads) -> io::Result<Self> {
         let (changed, changes) = channel::bounded(1);
         let thread = thread::Builder::new().name("fleet-json".to_owned());
-        thread.spawn(move || make_each(&changes, &head))?;
+        thread.spawn(move || {
+            threads.join();
+            make_each(&changes, &head);
+        })?;
         Ok(Self(changed))
     }
 
@@ -130,7 +133,7 @@ mod tests {
         assert!(head.has_json(), "the newest first");
         let held = Head::default();
         held.store(Arc::clone(&window));
-        let maker = JsonMaker::start(held).unwrap();
+        let maker = JsonMaker::start(held, FollowThreads::new()).unwrap();
         maker.look();
         wait_until("the JSON is made", || {
             window.canonical().iter().all(|block| block.has_json())

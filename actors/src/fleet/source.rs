@@ -181,10 +181,11 @@ impl Source for FleetSource {
             verifier,
             writer,
             kept,
+            threads,
         } = nodes.into_parts();
         let ServedChain { id: chain_id, .. } = served;
         let ended = stop_of(&runtime, &link);
-        let window = TrackerWindow::new(link.clone(), served, rules);
+        let window = TrackerWindow::new(link.clone(), served, rules, threads.clone());
         let wants = WantServer {
             store: store.clone(),
             key: key.clone(),
@@ -209,7 +210,8 @@ impl Source for FleetSource {
             );
             let lender = Lender::start(store.clone(), desk, status.clone());
             let lender = lender.map_err(SourceError::Runtime)?;
-            let json = JsonMaker::start(link.head.clone()).map_err(SourceError::Runtime)?;
+            let json =
+                JsonMaker::start(link.head.clone(), threads).map_err(SourceError::Runtime)?;
             let parts = Parts {
                 store,
                 key,

@@ -34,6 +34,7 @@ use super::{
     window_update::{WindowUpdate, chain_of, id_of},
 };
 use crate::{
+    follow_threads::FollowThreads,
     head::Head,
     messages::{AdvanceHead, SettleHead},
     source::{SourceEvent, SourceLink},
@@ -127,7 +128,7 @@ impl Held {
         let rules = HeaderRules::new(HeaderRulesMode::On, Some(spec.clone())).unwrap();
         Self {
             head,
-            window: TrackerWindow::new(link, spec.into(), rules),
+            window: TrackerWindow::new(link, spec.into(), rules, FollowThreads::new()),
             _events: received,
             _stop: stop,
         }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time};
 
 use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
+use crate::follow_threads::FollowThreads;
 
 /// The blocks that an earlier process has saved. Threads of their own read and verify them, the
 /// newest first, before they are asked for.
@@ -41,6 +42,7 @@ impl SavedBlocks {
         file: ReadFile,
         verifier: Arc<Verifier>,
         status: Arc<SavedStatus>,
+        threads: &FollowThreads,
     ) -> io::Result<Arc<Self>> {
         let mut found = Found::default();
         for (hash, number) in hashes {
@@ -63,7 +65,7 @@ impl SavedBlocks {
         let (sender, read) = channel::bounded(cores);
         let (verified, to_make) = channel::bounded(count);
         let reader = Arc::clone(&this);
-        spawn("saved-blocks", move || {
+        spawn("saved-blocks", threads, move || {
             for hash in newest_first {
                 let Some(content) = reader.read(&file, &hash) else {
                     continue;
@@ -77,7 +79,7 @@ impl SavedBlocks {
         for _ in 0..cores {
             let (blocks, read) = (Arc::clone(&this), read.clone());
             let (verified, to_make) = (verified.clone(), to_make.clone());
-            spawn("restore", move || {
+            spawn("restore", threads, move || {
                 blocks.verify(&read, verified);
                 blocks.make_json(&to_make);
             })?;

@@ -12,6 +12,7 @@ use nearhead_chain::trie::State;
 use tokio::{sync::oneshot, time};
 
 use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
+use crate::follow_threads::FollowThreads;
 
 /// Loads that wait for the thread that reads. More are not waited for: nodes are asked.
 const LOADS_MAX: usize = 64;
@@ -43,10 +44,14 @@ struct Load {
 impl SavedItems {
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(file: ReadFile, status: Arc<SavedStatus>) -> io::Result<Self> {
+    pub(super) fn start(
+        file: ReadFile,
+        status: Arc<SavedStatus>,
+        threads: &FollowThreads,
+    ) -> io::Result<Self> {
         let (loads, waiting) = channel::bounded(LOADS_MAX);
         let mut reader = Reader::new(file, status);
-        spawn("saved-items", move || reader.run(&waiting))?;
+        spawn("saved-items", threads, move || reader.run(&waiting))?;
         Ok(Self {
             loads,
             is_given_up: AtomicBool::new(false),

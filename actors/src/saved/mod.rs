@@ -49,14 +49,25 @@ pub(crate) use restored::{Restored, SavedSetup};
 pub use status::SavedStatus;
 pub(crate) use writer::SavedWriter;
 
+use crate::follow_threads::FollowThreads;
+
 /// Longest wait for a disk that reads, or for the next block that is verified.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts a thread that nobody joins.
+/// Starts a thread that nobody waits for, as one of those that follow.
 ///
 /// # Errors
 /// The system has no thread left.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn(
+    name: &str,
+    threads: &FollowThreads,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let threads = threads.clone();
     let builder = thread::Builder::new().name(name.to_owned());
-    builder.spawn(work).map(drop)
+    let started = builder.spawn(move || {
+        threads.join();
+        work();
+    });
+    started.map(drop)
 }

@@ -14,7 +14,7 @@ use super::{
     file::{BlockRow, SavedFile},
     writer::WriterSetup,
 };
-use crate::head::Head;
+use crate::{follow_threads::FollowThreads, head::Head};
 
 /// Longest wait for the file to be opened: a disk that is slow reads a log of 128 MB. To fetch the
 /// window takes longer, and a start over a disk that hangs is to be ready within 20 s.
@@ -48,6 +48,8 @@ pub(crate) struct SavedSetup {
     pub(crate) kept: KeptBytes,
     /// Most bytes of the file for trie nodes and codes.
     pub(crate) items_bytes_max: u64,
+    /// The threads that follow; those that read, verify and write join them.
+    pub(crate) threads: FollowThreads,
 }
 
 impl Restored {
@@ -65,6 +67,7 @@ impl Restored {
         let (hand_over, opened) = channel::bounded(0);
         let status = Arc::clone(&empty.status);
         let writer = SavedWriter::start(status, move || {
+            setup.threads.join();
             Self::open_for(&setup, &empty_for_writer, &hand_over)
         })?;
         let restored = opened.recv_timeout(SAVED_OPEN_MAX).unwrap_or_else(|_| {
@@ -130,6 +133,7 @@ impl Restored {
             true => Some(Arc::new(SavedItems::start(
                 file.reader()?,
                 Arc::clone(status),
+                &setup.threads,
             )?)),
             false => None,
         };
@@ -138,6 +142,7 @@ impl Restored {
             file.reader()?,
             Arc::clone(&setup.verifier),
             Arc::clone(status),
+            &setup.threads,
         )?;
         let restored = Self {
             blocks: Some(blocks),

@@ -20,7 +20,7 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 
 use super::{KeptBytes, Restored, SavedSetup, WantedState, file::NAME, writer::Writer};
-use crate::{head::Head, test_wait::wait_until};
+use crate::{follow_threads::FollowThreads, head::Head, test_wait::wait_until};
 
 const STATE_BYTES: usize = 64 << 20;
 
@@ -110,6 +110,7 @@ impl Scene {
             head: self.head.clone(),
             kept: self.kept.clone(),
             items_bytes_max,
+            threads: FollowThreads::new(),
         }
     }
 

@@ -15,7 +15,6 @@
 //! | [`Forwarder`] | passes calls of clients to upstreams, which are not verified |
 //! | `chain` | the held chain as numbers and hashes |
 //! | `verified` | an upstream whose blocks are verified before they are passed on |
-//! | `priority` | lowers the priority of following below that of answering |
 //! | `tracker_window` | hands the follower's blocks to the head tracker |
 //! | [`probe`] | asks one node for what a service needs of it, for `nearhead doctor` |
 //! | `reporter` | passes the follower's events on; refuses a chain that cannot be served |
@@ -31,7 +30,6 @@ mod forward;
 mod health;
 mod identity;
 mod plan;
-mod priority;
 mod probe;
 mod reporter;
 mod source;

@@ -24,7 +24,6 @@ use super::{
     following::Following,
     health::CallClass,
     identity::{ChainIdentity, GenesisFile, Pins, agreed_chain},
-    priority::lower_priority,
     standing::Standing,
     tracker_window::TrackerWindow,
     verified::{UnknownTransaction, VerifiedUpstream},
@@ -32,6 +31,7 @@ use super::{
 use crate::{
     admission::FORWARDED_ANSWER_BYTES_MAX,
     data_folder::{DataFolder, DataRoot},
+    follow_threads::FollowThreads,
     saved::{KeptBytes, Restored, SavedSetup, SavedWriter},
     source::{Source, SourceError, SourceEvent, SourceLink},
 };
@@ -113,6 +113,7 @@ pub struct UpstreamSource {
     writer: Option<SavedWriter>,
     /// Where it looks for the bytes of a block before it makes them.
     kept: KeptBytes,
+    threads: FollowThreads,
 }
 
 /// The parts of a source that follows its upstreams at some times only.
@@ -128,12 +129,14 @@ pub(crate) struct UpstreamParts {
     pub(crate) writer: Option<SavedWriter>,
     /// Where the writer looks for the bytes of a block before it makes them.
     pub(crate) kept: KeptBytes,
+    /// The threads that follow and verify, this one included.
+    pub(crate) threads: FollowThreads,
 }
 
 impl UpstreamSource {
     /// Finds out which chain to follow: it is pinned, or a quorum of the upstreams agrees on it.
     /// The upstreams are asked until then, or until the source is stopped. The thread has a lower
-    /// priority from then on.
+    /// priority once a block is readable.
     ///
     /// # Errors
     /// The genesis file is not valid or contradicts other options, no quorum agrees on a chain, its
@@ -154,8 +157,9 @@ impl UpstreamSource {
     }
 
     fn open(config: UpstreamConfig, link: &SourceLink, asks: bool) -> Result<Self, SourceError> {
-        lower_priority();
-        let runtime = runtime().map_err(SourceError::Runtime)?;
+        let threads = FollowThreads::new();
+        threads.join();
+        let runtime = runtime(&threads).map_err(SourceError::Runtime)?;
         let ([heads, blocks, state], forwarded) = {
             let _inside = runtime.enter();
             let forwarded = config.forwards.then(|| forward_clients(&config));
@@ -187,7 +191,8 @@ impl UpstreamSource {
         let verifier = Verifier::new(chain_id, fee_rules, config.options, Arc::clone(&store));
         let verifier = Arc::new(verifier);
         let kept = KeptBytes::default();
-        let (restored, writer) = open_saved(&chain, &verifier, &store, &kept, link, &config);
+        let (restored, writer) =
+            open_saved(&chain, &verifier, &store, &kept, link, &config, &threads);
         let unknown_transaction = UnknownTransaction::default();
         let (reports, fault_reports) = mpsc::channel(FAULT_REPORTS_MAX);
         let standing = Arc::new(Standing::new(heads.len(), quorum));
@@ -241,6 +246,7 @@ impl UpstreamSource {
             verifier,
             writer,
             kept,
+            threads,
         })
     }
 
@@ -254,6 +260,7 @@ impl UpstreamSource {
             verifier: self.verifier,
             writer: self.writer,
             kept: self.kept,
+            threads: self.threads,
         }
     }
 
@@ -293,10 +300,11 @@ impl Source for UpstreamSource {
             served,
             rules,
             writer,
+            threads,
             ..
         } = self;
         let ended = stop_of(&runtime, &link);
-        let window = TrackerWindow::new(link.clone(), served, rules);
+        let window = TrackerWindow::new(link.clone(), served, rules, threads);
         let outcome = runtime.block_on(following.run(link, window, ended));
         // Writes what the window has now.
         drop(writer);
@@ -358,12 +366,14 @@ fn clients_with(
 
 /// One thread makes the calls; as many threads as there are cores verify blocks. One more waits for
 /// the stop signal.
-fn runtime() -> io::Result<Runtime> {
+fn runtime(threads: &FollowThreads) -> io::Result<Runtime> {
+    let threads = threads.clone();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(cores + 1)
         .thread_name("verifier")
+        .on_thread_start(move || threads.join())
         .build()
 }
 
@@ -456,6 +466,7 @@ fn open_saved(
     kept: &KeptBytes,
     link: &SourceLink,
     config: &UpstreamConfig,
+    threads: &FollowThreads,
 ) -> (Restored, Option<SavedWriter>) {
     let (Some(folder), Some(genesis)) = (&chain.data, chain.genesis) else {
         return (Restored::default(), None);
@@ -468,6 +479,7 @@ fn open_saved(
         head: link.head.clone(),
         kept: kept.clone(),
         items_bytes_max: saved_state_bytes_max(config.state_bytes_max as u64),
+        threads: threads.clone(),
     });
     match started {
         Ok((restored, writer)) => (restored, Some(writer)),

@@ -21,6 +21,7 @@ use super::{
     plan::BlockBelow,
 };
 use crate::{
+    follow_threads::FollowThreads,
     head_tracker::HeadTracker,
     messages::{AdvanceHead, ExtendBelow, FollowHead, KeepGenesis, ResetHead, SettleHead},
     source::{SourceError, SourceEvent, SourceLink, TrackerHandle},
@@ -33,12 +34,19 @@ pub(crate) struct TrackerWindow {
     rules: HeaderRules,
     /// Clones share it.
     tracker: Arc<OnceLock<TrackerHandle>>,
+    threads: FollowThreads,
     /// Sends when a head has become readable.
     readable: watch::Sender<Instant>,
 }
 
 impl TrackerWindow {
-    pub(crate) fn new(link: SourceLink, chain: ServedChain, rules: HeaderRules) -> Self {
+    /// Once a block is readable, these threads have a lower priority.
+    pub(crate) fn new(
+        link: SourceLink,
+        chain: ServedChain,
+        rules: HeaderRules,
+        threads: FollowThreads,
+    ) -> Self {
         let (readable, _) = watch::channel(Instant::now());
         Self {
             readable,
@@ -46,6 +54,7 @@ impl TrackerWindow {
             chain,
             rules,
             tracker: Arc::default(),
+            threads,
         }
     }
 
@@ -59,6 +68,7 @@ impl TrackerWindow {
             chain: self.chain.clone(),
             rules: self.rules.clone(),
             tracker: Arc::clone(&self.tracker),
+            threads: self.threads.clone(),
         }
     }
 
@@ -177,6 +187,7 @@ impl HeldWindow for TrackerWindow {
             .clone();
         // The tracker answers only once the first block is readable.
         self.send(FollowHead).await.map_err(ChangeError::Gone)?;
+        self.threads.lower();
         self.readable.send_replace(Instant::now());
         self.link.report(SourceEvent::Readable(tracker));
         Ok(())

@@ -6,14 +6,14 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    WINDOW, chain_of_execution_apis, check_pruned,
+    WINDOW, arguments, chain_of_execution_apis, check_pruned,
     comparison::{ANVIL, ANVIL_EMPTY, Comparison, GETH, GETH_OMMERS},
     counted, driven_geth,
     driven_geth::DrivenGeth,
     follow, follow_while_filling, follow_with, head, http, refuted, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Server, check, scratch, wait_until},
+    harness::{KEY, Process, Server, check, scratch, serving, wait_until},
     upstreams::{
         Anvil, Branches, Geth, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy},
@@ -322,24 +322,36 @@ fn missing_blocks_are_errors_while_the_window_is_filled() {
 }
 
 /// Threads that answer cheap requests have priority over those for large queries, and over threads
-/// that follow upstreams.
+/// that follow upstreams, but for those only once there is something to answer.
 #[test]
 fn following_runs_at_a_lower_priority_than_answering() {
     let anvil = Anvil::start(&["--no-mining"]);
-    let server = follow(&[http(anvil.address)]);
+    let proxy = Proxy::to(&[anvil.address]);
+    proxy.fail(vec![Fault::Stall("eth_getBlockReceipts")]);
+    let urls = [http(proxy.address)];
+    let process = Process::start(&mut serving(&arguments(&urls)));
     let usual = niceness(Path::new("/proc/self")).unwrap();
-    let tasks = format!("/proc/{}/task", server.process.id());
-    // A thread has its name before it has its priority, and others end meanwhile.
-    wait_until("all threads have their priority", || {
+    let tasks = format!("/proc/{}/task", process.id());
+    let threads = || -> Vec<(String, i64)> {
         let tasks = fs::read_dir(&tasks)
             .unwrap()
             .map(|task| task.unwrap().path());
-        let found: Vec<(String, i64)> = tasks
-            .filter_map(|task| {
-                let name = fs::read_to_string(task.join("comm")).ok()?;
-                Some((name.trim_end().to_owned(), niceness(&task)?))
-            })
-            .collect();
+        let threads = tasks.filter_map(|task| {
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            Some((name.trim_end().to_owned(), niceness(&task)?))
+        });
+        threads.collect()
+    };
+    // A block is checked by now, and its receipts have been asked for.
+    wait_until("a call is stalled", || proxy.applied() > 0);
+    let early = threads();
+    let follows = |name: &str| early.contains(&(name.to_owned(), usual));
+    assert!(follows("source") && follows("verifier"), "{early:?}");
+    proxy.heal();
+    let _server = Server::greeting(process);
+    // A thread has its name before it has its priority, and others end meanwhile.
+    wait_until("all threads have their priority", || {
+        let found = threads();
         let as_meant = found.iter().all(|(name, nice)| {
             let lower = match name.as_str() {
                 "source" | "verifier" => 10,

@@ -49,6 +49,7 @@ fn save(folder: &Path) -> SavedSetup {
         head,
         kept: KeptBytes::default(),
         items_bytes_max: 1 << 20,
+        threads: FollowThreads::new(),
     };
     let (_, writer) = Restored::open(&setup, &Restored::default());
     assert!(Writer::new(writer).write_all(0));
