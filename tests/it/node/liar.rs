@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     net::SocketAddr,
     path::PathBuf,
-    sync::LazyLock,
+    sync::{LazyLock, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -39,6 +39,9 @@ const LIARS: usize = 15;
 
 /// Servers that run at a time.
 const SERVERS: usize = 7;
+
+/// Held while a test's servers run: the machine has enough to do with those of one test.
+static RUNNING: Mutex<()> = Mutex::new(());
 
 /// Blocks that lies are about. The numbers are even, so that a lie about the number makes it
 /// higher: an upstream with a lower head lags, and is not asked for it.
@@ -198,6 +201,7 @@ fn run_lies(
     let [from, to] = upstreams.map(|upstream| head(&mut Connection::open(upstream, "/")));
     let groups: Vec<&[&Row]> = rows.chunks(LIARS).collect();
     for groups in groups.chunks(SERVERS) {
+        let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let found = std::thread::scope(|scope| {
             let servers = groups.iter().map(|rows| {
                 scope.spawn(move || {

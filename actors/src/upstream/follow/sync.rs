@@ -304,14 +304,19 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// Treats it as a fault if an upstream gives no block, or not all of a path, for so long that
     /// another one that vouches for the head should be asked in its place. A call's timeout may be
-    /// many block times, and blocks that arrive one by one may take as long.
+    /// many block times, and blocks that arrive one by one may take as long. The more are still
+    /// busy with a block, the likelier it is that the next one will be too.
     pub(super) fn fail_stuck_sync(&mut self) {
         let Some(sync) = self.sync.as_ref().filter(|sync| !sync.goal.is_complete()) else {
             return;
         };
         let now = self.now();
+        let is_busy = |call: &&SyncCall| call.is_stuck && sync.open.contains(&call.ask);
+        let busy = self.sync_calls.iter().filter(is_busy).count();
+        let turns = u32::try_from(1 + busy / ASKED_MAX).unwrap_or(u32::MAX);
         let has_lasted = |since, longest: Option<Duration>| {
-            longest.is_some_and(|longest| now.saturating_sub(since) >= longest)
+            longest
+                .is_some_and(|longest| now.saturating_sub(since) >= longest.saturating_mul(turns))
         };
         let voters = sync.voters;
         let is_silent = |call: &&SyncCall| {

@@ -58,6 +58,23 @@ async fn blocks_are_waited_for_where_no_upstream_is_faster() {
     }
 }
 
+/// A first block that takes long everywhere is not asked of everybody.
+#[tokio::test(start_paused = true)]
+async fn few_of_many_are_asked_for_a_block_that_takes_long() {
+    let mut scene = Scene::with_quorum(16, 9, 300);
+    for upstream in &scene.upstreams {
+        upstream.set_behavior(Behavior::Late(Duration::from_secs(8)));
+    }
+    scene.run_for(9 * SECOND).await;
+    assert_eq!(scene.head(), 300);
+    let asked = scene
+        .upstreams
+        .iter()
+        .map(|upstream| upstream.take_blocks());
+    let asked = asked.filter(|blocks| blocks.contains(&300)).count();
+    check_at_most("eight seconds", "upstreams asked", asked, 8);
+}
+
 /// Upstreams that give one block after the other, while the window is filled as well.
 #[tokio::test(start_paused = true)]
 async fn a_window_is_filled_and_followed_by_busy_upstreams() {
