@@ -1,6 +1,6 @@
 //! The threads that follow nodes and verify what they give.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, io, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -37,7 +37,7 @@ thread_local! {
 }
 
 impl FollowThreads {
-    /// None yet. They will have the priority of the thread that calls this.
+    /// No members yet. They will have the niceness of the thread that calls this.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Members {
             threads: Vec::new(),
@@ -46,12 +46,14 @@ impl FollowThreads {
         })))
     }
 
-    /// Adds the thread that calls this, until it ends.
+    /// Adds the thread that calls this, until it ends. It is a member of these alone.
     pub(crate) fn join(&self) {
+        drop(PLACE.take());
         let thread = ThreadId::own();
         let mut members = self.0.lock();
-        // Another member may have started it, before or after its own was lowered.
-        thread.set_niceness(members.niceness);
+        // It has that of the thread which started it, which may be a member or not. A failure was
+        // reported for the others.
+        let _ = thread.set_niceness(members.niceness);
         members.threads.push(thread);
         drop(members);
         let place = Place {
@@ -66,8 +68,10 @@ impl FollowThreads {
         let mut members = self.0.lock();
         if !std::mem::replace(&mut members.is_lowered, true) {
             members.niceness += LOWER_BY;
-            for thread in &members.threads {
-                thread.set_niceness(members.niceness);
+            let threads = members.threads.iter();
+            let set = threads.map(|thread| thread.set_niceness(members.niceness));
+            if let Err(error) = set.collect::<io::Result<()>>() {
+                tracing::warn!(%error, "cannot lower the priority of following");
             }
         }
     }
@@ -122,10 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_is_no_member() {
+    fn a_thread_is_one_member_until_it_ends() {
         let members = FollowThreads::new();
         let of_thread = members.clone();
-        thread::spawn(move || of_thread.join()).join().unwrap();
+        let joined = thread::spawn(move || {
+            of_thread.join();
+            of_thread.join();
+            of_thread.0.lock().threads.len()
+        });
+        assert_eq!(joined.join().unwrap(), 1);
         assert!(members.0.lock().threads.is_empty());
     }
 }

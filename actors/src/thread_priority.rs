@@ -1,6 +1,6 @@
 //! The priority of a thread, by which it runs after others that want the same core.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 /// By how much the niceness of threads for light work exceeds that of the workers. A worker that is
 /// busy on the same core goes on to read requests: what is too much then waits in the queues, where
@@ -84,14 +84,16 @@ impl ThreadId {
     }
 
     /// Gives the thread a niceness.
-    pub fn set_niceness(self, niceness: i32) {
+    ///
+    /// # Errors
+    /// The system does not allow it, or the thread has ended.
+    pub fn set_niceness(self, niceness: i32) -> io::Result<()> {
         // On other systems niceness belongs to the process as a whole.
         #[cfg(target_os = "linux")]
-        if let Err(error) = rustix::process::setpriority_process(Some(self.0), niceness) {
-            tracing::warn!(%error, "cannot set the priority of a thread");
-        }
+        rustix::process::setpriority_process(Some(self.0), niceness)?;
         #[cfg(not(target_os = "linux"))]
         let _ = niceness;
+        Ok(())
     }
 }
 

@@ -129,7 +129,7 @@ pub(crate) struct UpstreamParts {
     pub(crate) writer: Option<SavedWriter>,
     /// Where the writer looks for the bytes of a block before it makes them.
     pub(crate) kept: KeptBytes,
-    /// The threads that follow and verify, this one included.
+    /// The threads that follow and verify, with the one of the source.
     pub(crate) threads: FollowThreads,
 }
 

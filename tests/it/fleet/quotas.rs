@@ -106,6 +106,14 @@ fn three_processes_admit_the_rate_of_a_tenant_together() {
     wait_heads(&[&leader, &near, &far], first);
     let servers = [&leader, &near, &far];
     for server in servers {
+        for (name, more) in [("source", 10), ("fleet-json", 10), ("quotas", 0)] {
+            let thread = (name.to_owned(), more);
+            wait_until(&format!("{thread:?}"), || {
+                server.process.threads().contains(&thread)
+            });
+        }
+    }
+    for server in servers {
         wait_until("it knows the others", || {
             server.metric("nearhead_fleet_processes{role=\"replica\"}") == 2.0
         });

@@ -1,6 +1,6 @@
 //! The window is filled from an upstream and its head followed: every answer equals the upstream's.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
@@ -330,29 +330,17 @@ fn following_runs_at_a_lower_priority_than_answering() {
     proxy.fail(vec![Fault::Stall("eth_getBlockReceipts")]);
     let urls = [http(proxy.address)];
     let process = Process::start(&mut serving(&arguments(&urls)));
-    let usual = niceness(Path::new("/proc/self")).unwrap();
-    let tasks = format!("/proc/{}/task", process.id());
-    let threads = || -> Vec<(String, i64)> {
-        let tasks = fs::read_dir(&tasks)
-            .unwrap()
-            .map(|task| task.unwrap().path());
-        let threads = tasks.filter_map(|task| {
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            Some((name.trim_end().to_owned(), niceness(&task)?))
-        });
-        threads.collect()
-    };
-    // A block is checked by now, and its receipts have been asked for.
+    // The receipts of the first block are asked for: nothing is readable yet.
     wait_until("a call is stalled", || proxy.applied() > 0);
-    let early = threads();
-    let follows = |name: &str| early.contains(&(name.to_owned(), usual));
-    assert!(follows("source") && follows("verifier"), "{early:?}");
+    for (name, more) in process.threads() {
+        check(&name, &more, &0);
+    }
     proxy.heal();
-    let _server = Server::greeting(process);
+    let server = Server::greeting(process);
     // A thread has its name before it has its priority, and others end meanwhile.
     wait_until("all threads have their priority", || {
-        let found = threads();
-        let as_meant = found.iter().all(|(name, nice)| {
+        let found = server.process.threads();
+        let as_meant = found.iter().all(|(name, more)| {
             let lower = match name.as_str() {
                 "source" | "verifier" => 10,
                 "saved-window" | "saved-blocks" | "saved-items" | "restore" => 10,
@@ -361,12 +349,13 @@ fn following_runs_at_a_lower_priority_than_answering() {
                 "heavy" | "long_calls" => 16,
                 _ => 0,
             };
-            *nice == (usual + lower).min(19)
+            *more == lower
         });
         let names: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         let named = [
             "source",
             "verifier",
+            "saved-window",
             "light",
             "heavy",
             "calls",
@@ -374,12 +363,4 @@ fn following_runs_at_a_lower_priority_than_answering() {
         ];
         as_meant && names.len() > named.len() && names.is_superset(&named.into())
     });
-}
-
-/// The niceness of a thread; `None` if it has ended.
-fn niceness(task: &Path) -> Option<i64> {
-    let stat = fs::read_to_string(task.join("stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(") ")?;
-    // niceness is field 19 (proc(5)), and two fields come before the split.
-    after_name.split(' ').nth(16)?.parse().ok()
 }
