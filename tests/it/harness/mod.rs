@@ -9,6 +9,8 @@ mod pair;
 mod process;
 mod round_robin;
 mod strict_json;
+#[cfg(feature = "all-tests")]
+mod threads;
 mod unused_port;
 
 use std::{

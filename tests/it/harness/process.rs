@@ -1,7 +1,6 @@
 //! The program as a child process, and its output.
 
 use std::{
-    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     os::fd::OwnedFd,
@@ -86,14 +85,6 @@ impl Output {
     }
 }
 
-/// The niceness of a process or a thread; `None` if it has ended.
-fn niceness(task: &Path) -> Option<i64> {
-    let stat = fs::read_to_string(task.join("stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(") ")?;
-    // niceness is field 19 (proc(5)), and two fields come before the split.
-    after_name.split(' ').nth(16)?.parse().ok()
-}
-
 /// A child process that is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
@@ -121,18 +112,6 @@ impl Process {
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
-    }
-
-    /// Its threads: their names, and by how much their niceness exceeds that of this process.
-    pub(crate) fn threads(&self) -> Vec<(String, i64)> {
-        let usual = niceness(Path::new("/proc/self")).unwrap();
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
-        let threads = tasks.filter_map(|task| {
-            let task = task.unwrap().path();
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            Some((name.trim_end().to_owned(), niceness(&task)? - usual))
-        });
-        threads.collect()
     }
 
     /// KiB that are resident.

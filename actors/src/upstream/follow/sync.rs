@@ -21,6 +21,10 @@ use crate::upstream::{
 /// costs.
 const ASKED_MAX: usize = 2;
 
+/// How many times as long as the first upstreams that are asked for a block the next ones have for
+/// it at most, while the first are still busy with it.
+const WAITS_MAX: usize = 3;
+
 /// How many calls for one block may have been lost for an upstream that has come back to be asked
 /// for it at once. Later, it may be busy with this block.
 const LOST_MAX: usize = 2;
@@ -304,19 +308,23 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
 
     /// Treats it as a fault if an upstream gives no block, or not all of a path, for so long that
     /// another one that vouches for the head should be asked in its place. A call's timeout may be
-    /// many block times, and blocks that arrive one by one may take as long. The more are still
-    /// busy with a block, the likelier it is that the next one will be too.
+    /// many block times, and blocks that arrive one by one may take as long. Where others are still
+    /// busy with these blocks, the next one is likely to need as long.
     pub(super) fn fail_stuck_sync(&mut self) {
         let Some(sync) = self.sync.as_ref().filter(|sync| !sync.goal.is_complete()) else {
             return;
         };
         let now = self.now();
-        let is_busy = |call: &&SyncCall| call.is_stuck && sync.open.contains(&call.ask);
-        let busy = self.sync_calls.iter().filter(is_busy).count();
-        let turns = u32::try_from(1 + busy / ASKED_MAX).unwrap_or(u32::MAX);
+        let is_busy =
+            |call: &&SyncCall| call.is_stuck && !call.is_lost && sync.open.contains(&call.ask);
+        let mut busy = NodeSet::default();
+        for call in self.sync_calls.iter().filter(is_busy) {
+            busy.insert(call.upstream);
+        }
+        let waits = (1 + busy.len() / ASKED_MAX).min(WAITS_MAX) as u32;
         let has_lasted = |since, longest: Option<Duration>| {
-            longest
-                .is_some_and(|longest| now.saturating_sub(since) >= longest.saturating_mul(turns))
+            let longest = longest.map(|longest| longest.saturating_mul(waits));
+            longest.is_some_and(|longest| now.saturating_sub(since) >= longest)
         };
         let voters = sync.voters;
         let is_silent = |call: &&SyncCall| {

@@ -75,6 +75,19 @@ async fn few_of_many_are_asked_for_a_block_that_takes_long() {
     check_at_most("eight seconds", "upstreams asked", asked, 8);
 }
 
+/// Several that name heads and give no block delay a path of several blocks by some seconds.
+#[tokio::test(start_paused = true)]
+async fn several_that_give_no_block_delay_a_long_path_by_seconds() {
+    let mut scene = Scene::with_quorum(9, 5, 300);
+    scene.run_for(2 * SECOND).await;
+    for upstream in &scene.upstreams[..4] {
+        upstream.set_behavior(Behavior::HeadsOnly);
+    }
+    scene.mine(8);
+    scene.run_for(5 * SECOND).await;
+    assert_eq!(scene.head(), 308);
+}
+
 /// Upstreams that give one block after the other, while the window is filled as well.
 #[tokio::test(start_paused = true)]
 async fn a_window_is_filled_and_followed_by_busy_upstreams() {
