@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     comparison::{ANVIL, ANVIL_EMPTY, Comparison},
-    follow, hash, http, wait_head, ws,
+    follow, hash, head, http, wait_head, ws,
 };
 use crate::{
     harness::{KEY, Server, check, request, wait_until},
@@ -151,8 +151,18 @@ fn sessions_at(servers: &[Server; 2], head: (u64, B256)) -> [NotifiedChain; 2] {
     })
 }
 
-fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
-    servers.iter().for_each(|server| wait_head(server, wanted));
+/// Waits until the servers have this head. Sessions answer pings meanwhile: one that does not is
+/// closed.
+fn wait_heads(servers: &[Server], sessions: &mut [NotifiedChain], wanted: (u64, B256)) {
+    for server in servers {
+        let mut connection = server.connect();
+        wait_until(&format!("head {wanted:?}"), || {
+            for notified in sessions.iter_mut() {
+                notified.session.call("eth_chainId", &json!([]));
+            }
+            head(&mut connection) == wanted
+        });
+    }
 }
 
 /// Mines a block, and waits until it is served and the sessions are notified.
@@ -162,7 +172,7 @@ fn wait_heads(servers: &[Server], wanted: (u64, B256)) {
 fn mine_and_wait(anvil: &mut Anvil, servers: &[Server], sessions: &mut [NotifiedChain]) {
     anvil.mine(1);
     let (number, head) = anvil.head();
-    wait_heads(servers, (number, head));
+    wait_heads(servers, sessions, (number, head));
     let logs = logs_of_window(anvil, number);
     for notified in sessions {
         notified.read_to((number, head), logs);
@@ -183,7 +193,7 @@ fn a_session_is_notified_of_reorgs_of_every_depth() {
             anvil.reorg(depth);
         }
         let (number, head) = anvil.head();
-        wait_heads(&servers, (number, head));
+        wait_heads(&servers, &mut sessions, (number, head));
         let logs = logs_of_window(&anvil, number);
         for notified in &mut sessions {
             notified.read_to((number, head), logs);
@@ -227,7 +237,7 @@ fn a_session_is_notified_of_a_rollback() {
         let oldest = anvil.head().0 - 126;
         anvil.roll_back(depth);
         let (number, head) = anvil.head();
-        wait_heads(&servers, (number, head));
+        wait_heads(&servers, &mut sessions, (number, head));
         for notified in &mut sessions {
             notified.read_from(oldest, head, logs_from(&anvil, oldest));
             while notified.reorg.is_none() {
@@ -242,7 +252,7 @@ fn a_session_is_notified_of_a_rollback() {
         }
         anvil.mine_others(depth + 2);
         let (number, head) = anvil.head();
-        wait_heads(&servers, (number, head));
+        wait_heads(&servers, &mut sessions, (number, head));
         for notified in &mut sessions {
             notified.read_to((number, head), logs_of_window(&anvil, number));
             notified.check(&anvil, number - 126);
@@ -271,7 +281,7 @@ fn a_session_is_notified_of_a_lower_head() {
     anvil.roll_back(20);
     anvil.mine_others(7);
     let (number, head) = anvil.head();
-    wait_heads(&servers, (number, head));
+    wait_heads(&servers, &mut sessions, (number, head));
     // Who has seen the higher head does not go back. A hash alone says that it was replaced.
     for server in &servers {
         for (min_block, status) in [
@@ -313,7 +323,9 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
     mine_and_wait(&mut anvil, &servers, &mut sessions);
     anvil.reorg(200);
     let (number, head) = anvil.head();
-    wait_heads(&servers, (number, head));
+    servers
+        .iter()
+        .for_each(|server| wait_head(server, (number, head)));
     for (server, notified) in servers.iter().zip(&mut sessions) {
         wait_until("ready", || server.get_admin("/ready").status == 200);
         let mut comparison = Comparison::between(server, anvil.address);
