@@ -81,6 +81,11 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     folder
 }
 
+/// The pause between two polls of a state, which grows while it is waited for: to look costs time
+/// that what is waited for needs. No test depends on its length.
+const POLL_PAUSE_MIN: Duration = Duration::from_millis(2);
+pub(crate) const POLL_PAUSE_MAX: Duration = Duration::from_millis(25);
+
 /// Asserts that `actual` equals `expected`; the failure names the case.
 #[track_caller]
 pub(crate) fn check<T: PartialEq + Debug>(case: &str, actual: &T, expected: &T) {
@@ -93,11 +98,11 @@ pub(crate) fn check<T: PartialEq + Debug>(case: &str, actual: &T, expected: &T) 
 /// Polls `state` until it returns true; panics after [`PATIENCE`].
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut state: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let began = Instant::now();
     while !state() {
-        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
-        // The pause between two polls; no test depends on its length.
-        std::thread::park_timeout(Duration::from_millis(2));
+        let waited = began.elapsed();
+        assert!(waited < PATIENCE, "timed out waiting for: {what}");
+        std::thread::park_timeout((waited / 16).clamp(POLL_PAUSE_MIN, POLL_PAUSE_MAX));
     }
 }
 

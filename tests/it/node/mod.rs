@@ -178,16 +178,25 @@ fn wait_logged_again(server: &Server, text: &str, before: usize) {
 
 /// The faults of an upstream without [`GONE`]: a busy machine makes an upstream look gone.
 fn refuted(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
-    let mut faults = faults(server, upstream);
+    refuted_in(server.get_admin("/metrics").text(), upstream)
+}
+
+/// The same on a page of metrics.
+fn refuted_in(page: &str, upstream: usize) -> BTreeMap<String, u64> {
+    let mut faults = faults_in(page, upstream);
     faults.retain(|reason, _| !GONE.contains(&reason.as_str()));
     faults
 }
 
 /// The counted faults of an upstream, by reason.
 fn faults(server: &Server, upstream: usize) -> BTreeMap<String, u64> {
-    let metrics = server.get_admin("/metrics");
+    faults_in(server.get_admin("/metrics").text(), upstream)
+}
+
+/// The same on a page of metrics.
+fn faults_in(page: &str, upstream: usize) -> BTreeMap<String, u64> {
     let upstream = format!("node=\"{upstream}\"");
-    let series = metrics.text().lines().filter_map(|line| {
+    let series = page.lines().filter_map(|line| {
         let labels = line.strip_prefix("nearhead_node_faults_total{")?;
         let (labels, count) = labels.split_once("} ")?;
         let (_, reason) = labels.split_once("reason=\"")?;
