@@ -16,7 +16,7 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 /// Modules without tests.
-const SUPPORT: [&str; 3] = ["fixture", "pair", "test_chain"];
+const SUPPORT: [&str; 4] = ["fixture", "pair", "test_chain", "threads"];
 
 fn main() {
     let mut groups = Vec::new();
