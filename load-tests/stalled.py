@@ -73,6 +73,25 @@ class Stalled:
             client.close()
 
 
+class Crowd(threading.Thread):
+    """Clients that do not read. They come once the other client is connected: it has had so many answers."""
+
+    def __init__(self, server, body, answers, seconds):
+        super().__init__(daemon=True)
+        self.server, self.body, self.seconds, self.stalled = server, body, seconds, None
+        self.comes_at = answered(server) + answers
+
+    def run(self):
+        while answered(self.server) < self.comes_at:
+            time.sleep(0.01)
+        self.stalled = Stalled(self.server, self.body)
+        watch(self.stalled, self.seconds)
+
+
+def answered(server):
+    return sum(metrics(server, "nearhead_requests_total").values())
+
+
 class Memory(threading.Thread):
     """The most that was resident, and the most that was charged, while it ran."""
 
@@ -126,11 +145,11 @@ def attack(options, server, material):
 
     before = measure("before")
     calm = resident_mib(server)
-    stalled = Stalled(server, body)
-    looking = threading.Thread(target=watch, args=(stalled, options.seconds), daemon=True)
-    looking.start()
+    crowd = Crowd(server, body, load["rate"] // 2, options.seconds)
+    crowd.start()
     during = measure("during")
-    looking.join()
+    crowd.join()
+    stalled = crowd.stalled
     ended = time.monotonic()
     after = measure("after")
     measured = [before, during, after]
