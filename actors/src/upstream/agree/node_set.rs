@@ -45,16 +45,18 @@ impl NodeSet {
 
     /// Those for which `keep` holds.
     pub(crate) fn filter(self, mut keep: impl FnMut(UpstreamId) -> bool) -> Self {
-        let mut kept = Self::default();
-        for node in self.iter() {
-            if keep(node) {
-                kept.insert(node);
-            }
-        }
-        kept
+        self.iter().filter(|node| keep(*node)).collect()
     }
 
     fn bit(node: UpstreamId) -> u16 {
         u32::try_from(node).map_or(0, |node| 1_u16.checked_shl(node).unwrap_or(0))
+    }
+}
+
+impl FromIterator<UpstreamId> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = UpstreamId>>(nodes: I) -> Self {
+        let mut set = Self::default();
+        nodes.into_iter().for_each(|node| set.insert(node));
+        set
     }
 }

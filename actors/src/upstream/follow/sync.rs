@@ -214,12 +214,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
             .saturating_mul(1 << doublings);
         let is_lost = own().count() <= LOST_MAX && own().all(|call| call.is_lost);
         let is_late = |call: &SyncCall| now.saturating_sub(call.since) >= longest;
-        let mut others = NodeSet::default();
-        for call in calls().filter(|call| self.is_awaited(call)) {
-            if call.upstream != upstream {
-                others.insert(call.upstream);
-            }
-        }
+        let others = calls().filter(|call| call.upstream != upstream && self.is_awaited(call));
+        let others: NodeSet = others.map(|call| call.upstream).collect();
         (is_lost || own().all(is_late)) && others.len() < ASKED_MAX
     }
 
@@ -317,10 +313,8 @@ impl<U: Upstream, W: HeldWindow, A: HeadAuthority> Follower<U, W, A> {
         let now = self.now();
         let is_busy =
             |call: &&SyncCall| call.is_stuck && !call.is_lost && sync.open.contains(&call.ask);
-        let mut busy = NodeSet::default();
-        for call in self.sync_calls.iter().filter(is_busy) {
-            busy.insert(call.upstream);
-        }
+        let busy = self.sync_calls.iter().filter(is_busy);
+        let busy: NodeSet = busy.map(|call| call.upstream).collect();
         let waits = (1 + busy.len() / ASKED_MAX).min(WAITS_MAX) as u32;
         let has_lasted = |since, longest: Option<Duration>| {
             let longest = longest.map(|longest| longest.saturating_mul(waits));
