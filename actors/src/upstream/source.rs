@@ -99,24 +99,13 @@ pub struct FollowedChain {
 
 /// The upstreams of one chain.
 pub struct UpstreamSource {
-    runtime: Runtime,
-    following: Following,
+    parts: UpstreamParts,
     forwarder: Option<Forwarder>,
     /// The chain, and how many upstreams have to agree.
     chain: FollowedChain,
-    /// The chain, as calls on its state need it.
-    served: ServedChain,
-    /// What headers are checked against.
-    rules: HeaderRules,
-    verifier: Arc<Verifier>,
-    /// Writes what outlives the process, if anything does.
-    writer: Option<SavedWriter>,
-    /// Where it looks for the bytes of a block before it makes them.
-    kept: KeptBytes,
-    threads: FollowThreads,
 }
 
-/// The parts of a source that follows its upstreams at some times only.
+/// What it takes to follow the upstreams.
 pub(crate) struct UpstreamParts {
     pub(crate) runtime: Runtime,
     pub(crate) following: Following,
@@ -236,32 +225,26 @@ impl UpstreamSource {
             standing,
             fault_reports,
         };
-        Ok(Self {
+        let parts = UpstreamParts {
             runtime,
             following,
-            forwarder,
-            chain,
             served,
             rules,
             verifier,
             writer,
             kept,
             threads,
+        };
+        Ok(Self {
+            parts,
+            forwarder,
+            chain,
         })
     }
 
-    /// The parts of the source.
+    /// What it takes to follow the upstreams at some times only.
     pub(crate) fn into_parts(self) -> UpstreamParts {
-        UpstreamParts {
-            runtime: self.runtime,
-            following: self.following,
-            served: self.served,
-            rules: self.rules,
-            verifier: self.verifier,
-            writer: self.writer,
-            kept: self.kept,
-            threads: self.threads,
-        }
+        self.parts
     }
 
     /// The chain that is followed.
@@ -273,7 +256,7 @@ impl UpstreamSource {
     /// The source of state that is not resident.
     #[must_use]
     pub const fn state(&self) -> &StateSource {
-        &self.following.state
+        &self.parts.following.state
     }
 
     /// Passes calls of clients to the upstreams, if that was asked for.
@@ -285,7 +268,7 @@ impl UpstreamSource {
     /// The standing of the upstreams.
     #[must_use]
     pub const fn standing(&self) -> &Arc<Standing> {
-        &self.following.standing
+        &self.parts.following.standing
     }
 }
 
@@ -294,7 +277,7 @@ impl Source for UpstreamSource {
     /// a call panics, or with [`SourceError::UnknownTransaction`]: before a block was readable,
     /// every upstream was at fault, one of them for a transaction of an unknown type.
     fn run(self, link: SourceLink) -> Result<(), SourceError> {
-        let Self {
+        let UpstreamParts {
             runtime,
             mut following,
             served,
@@ -302,7 +285,7 @@ impl Source for UpstreamSource {
             writer,
             threads,
             ..
-        } = self;
+        } = self.parts;
         let ended = stop_of(&runtime, &link);
         let window = TrackerWindow::new(link.clone(), served, rules, threads);
         let outcome = runtime.block_on(following.run(link, window, ended));
