@@ -83,9 +83,12 @@ class Crowd(threading.Thread):
 
     def run(self):
         while answered(self.server) < self.comes_at:
-            time.sleep(0.01)
+            time.sleep(SAMPLE_SECONDS)
         self.stalled = Stalled(self.server, self.body)
-        watch(self.stalled, self.seconds)
+        ends = time.monotonic() + max(self.seconds, EVICTED_MAX + 5)
+        while self.stalled.since and time.monotonic() < ends:
+            self.stalled.look()
+            time.sleep(0.05)
 
 
 def answered(server):
@@ -202,10 +205,3 @@ def compared(before, during, after):
     if share < GOODPUT_MIN:
         faults.append(f"the other client's goodput is {share:.2f} times that before, at least {GOODPUT_MIN}")
     return faults
-
-
-def watch(stalled, seconds):
-    ends = time.monotonic() + max(seconds, EVICTED_MAX + 5)
-    while stalled.since and time.monotonic() < ends:
-        stalled.look()
-        time.sleep(0.05)

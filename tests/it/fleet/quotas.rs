@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     admin_api::client::{Admin, id_and_key},
-    harness::{Connection, KEY, Server, check, json as parse, wait_until},
+    harness::{Connection, KEY, Server, check, json as parse, usual_niceness_and, wait_until},
 };
 
 /// Requests a second of the tenant.
@@ -107,7 +107,7 @@ fn three_processes_admit_the_rate_of_a_tenant_together() {
     let servers = [&leader, &near, &far];
     for server in servers {
         for (name, more) in [("source", 10), ("fleet-json", 10), ("quotas", 0)] {
-            let thread = (name.to_owned(), more);
+            let thread = (name.to_owned(), usual_niceness_and(more));
             wait_until(&format!("{thread:?}"), || {
                 server.process.threads().contains(&thread)
             });

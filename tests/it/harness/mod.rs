@@ -33,6 +33,7 @@ pub(crate) use self::{
     pair::{BATCH_CALLS_MAX, Pair},
     process::{after, keep_data_in_scratch, run_by},
     round_robin::ANSWERED_BY,
+    threads::usual_niceness_and,
 };
 
 /// The timeout of every wait. It turns a hang into a failure; no test measures with it.

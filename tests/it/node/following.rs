@@ -13,7 +13,7 @@ use super::{
     follow, follow_while_filling, follow_with, head, http, refuted, wait_head, ws,
 };
 use crate::{
-    harness::{KEY, Process, Server, check, scratch, serving, wait_until},
+    harness::{KEY, Process, Server, check, scratch, serving, usual_niceness_and, wait_until},
     upstreams::{
         Anvil, Branches, Geth, anvil_with_traffic,
         proxy::{Change, Fault, Lie, Proxy},
@@ -332,15 +332,15 @@ fn following_runs_at_a_lower_priority_than_answering() {
     let process = Process::start(&mut serving(&arguments(&urls)));
     // The receipts of the first block are asked for: nothing is readable yet.
     wait_until("a call is stalled", || proxy.applied() > 0);
-    for (name, more) in process.threads() {
-        check(&name, &more, &0);
+    for (name, niceness) in process.threads() {
+        check(&name, &niceness, &usual_niceness_and(0));
     }
     proxy.heal();
     let server = Server::greeting(process);
     // A thread has its name before it has its priority, and others end meanwhile.
     wait_until("all threads have their priority", || {
         let found = server.process.threads();
-        let as_meant = found.iter().all(|(name, more)| {
+        let as_meant = found.iter().all(|(name, niceness)| {
             let lower = match name.as_str() {
                 "source" | "verifier" => 10,
                 "saved-window" | "saved-blocks" | "saved-items" | "restore" => 10,
@@ -349,7 +349,7 @@ fn following_runs_at_a_lower_priority_than_answering() {
                 "heavy" | "long_calls" => 16,
                 _ => 0,
             };
-            *more == lower
+            *niceness == usual_niceness_and(lower)
         });
         let names: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         let named = [

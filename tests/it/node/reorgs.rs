@@ -323,9 +323,8 @@ fn a_reorg_deeper_than_the_window_closes_sessions() {
     mine_and_wait(&mut anvil, &servers, &mut sessions);
     anvil.reorg(200);
     let (number, head) = anvil.head();
-    servers
-        .iter()
-        .for_each(|server| wait_head(server, (number, head)));
+    // The sessions are closed.
+    wait_heads(&servers, &mut [], (number, head));
     for (server, notified) in servers.iter().zip(&mut sessions) {
         wait_until("ready", || server.get_admin("/ready").status == 200);
         let mut comparison = Comparison::between(server, anvil.address);
