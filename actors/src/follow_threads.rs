@@ -1,15 +1,10 @@
 //! The threads that follow nodes and verify what they give.
 
-use std::{cell::RefCell, io, sync::Arc};
+use std::{cell::RefCell, io, sync::Arc, thread};
 
 use parking_lot::Mutex;
 
-use crate::thread_priority::{ThreadId, niceness};
-
-/// By how much their niceness exceeds that of the workers. A worker that wants the same core gets
-/// nine tenths of it, without waiting for the end of a time slice. In the tenth that is left, a
-/// block that takes 20 ms is verified within 200 ms.
-const LOWER_BY: i32 = 10;
+use crate::thread_priority::{FOLLOWING, ThreadId, niceness};
 
 /// The threads that follow. They run like any others until the first block is readable: nobody is
 /// answered before, and a machine that other programs keep busy would leave too little for a start.
@@ -46,6 +41,20 @@ impl FollowThreads {
         })))
     }
 
+    /// Starts a member that nobody waits for.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let members = self.clone();
+        let builder = thread::Builder::new().name(name.to_owned());
+        let started = builder.spawn(move || {
+            members.join();
+            work();
+        });
+        started.map(drop)
+    }
+
     /// Adds the thread that calls this, until it ends. It is a member of these alone.
     pub(crate) fn join(&self) {
         drop(PLACE.take());
@@ -67,10 +76,12 @@ impl FollowThreads {
     pub(crate) fn lower(&self) {
         let mut members = self.0.lock();
         if !std::mem::replace(&mut members.is_lowered, true) {
-            members.niceness += LOWER_BY;
-            let threads = members.threads.iter();
-            let set = threads.map(|thread| thread.set_niceness(members.niceness));
-            if let Err(error) = set.collect::<io::Result<()>>() {
+            members.niceness += FOLLOWING;
+            let mut failed = None;
+            for thread in &members.threads {
+                failed = thread.set_niceness(members.niceness).err().or(failed);
+            }
+            if let Some(error) = failed {
                 tracing::warn!(%error, "cannot lower the priority of following");
             }
         }
@@ -87,40 +98,37 @@ impl Drop for Place {
 #[cfg(all(test, target_os = "linux"))]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::thread;
-
     use crossbeam::channel::{self, Receiver, Sender};
 
     use super::*;
 
-    /// A member that tells its niceness when it is asked.
+    /// A member that reports its niceness when it is asked.
     fn start(members: &FollowThreads) -> (Sender<()>, Receiver<i32>) {
         let (ask, asked) = channel::bounded(1);
-        let (tell, told) = channel::bounded(1);
-        let members = members.clone();
-        thread::spawn(move || {
-            members.join();
+        let (report, reported) = channel::bounded(1);
+        let work = move || {
             for () in asked {
-                tell.send(niceness()).unwrap();
+                report.send(niceness()).unwrap();
             }
-        });
-        (ask, told)
+        };
+        members.spawn("member", work).unwrap();
+        (ask, reported)
     }
 
     #[test]
     fn members_are_lowered_together_and_once_and_later_ones_too() {
         let usual = niceness();
         let members = FollowThreads::new();
-        let niceness_of = |(ask, told): &(Sender<()>, Receiver<i32>)| {
+        let niceness_of = |(ask, reported): &(Sender<()>, Receiver<i32>)| {
             ask.send(()).unwrap();
-            told.recv().unwrap()
+            reported.recv().unwrap()
         };
         let early = start(&members);
         assert_eq!(niceness_of(&early), usual);
         members.lower();
         members.lower();
         let late = start(&members);
-        let lower = (usual + LOWER_BY).min(19);
+        let lower = (usual + FOLLOWING).min(19);
         assert_eq!([&early, &late].map(niceness_of), [lower; 2]);
         assert_eq!(niceness(), usual, "this thread is no member");
     }

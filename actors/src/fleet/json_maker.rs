@@ -1,7 +1,7 @@
 //! Makes the JSON of blocks ahead of requests: that of logs always, that which needs senders if
 //! clients read such.
 
-use std::{io, thread};
+use std::io;
 
 use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::window::Snapshot;
@@ -22,13 +22,9 @@ impl JsonMaker {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(super) fn start(head: Head, threads: FollowThreads) -> io::Result<Self> {
+    pub(super) fn start(head: Head, threads: &FollowThreads) -> io::Result<Self> {
         let (changed, changes) = channel::bounded(1);
-        let thread = thread::Builder::new().name("fleet-json".to_owned());
-        thread.spawn(move || {
-            threads.join();
-            make_each(&changes, &head);
-        })?;
+        threads.spawn("fleet-json", move || make_each(&changes, &head))?;
         Ok(Self(changed))
     }
 
@@ -133,7 +129,7 @@ mod tests {
         assert!(head.has_json(), "the newest first");
         let held = Head::default();
         held.store(Arc::clone(&window));
-        let maker = JsonMaker::start(held, FollowThreads::new()).unwrap();
+        let maker = JsonMaker::start(held, &FollowThreads::new()).unwrap();
         maker.look();
         wait_until("the JSON is made", || {
             window.canonical().iter().all(|block| block.has_json())

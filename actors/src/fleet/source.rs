@@ -211,7 +211,7 @@ impl Source for FleetSource {
             let lender = Lender::start(store.clone(), desk, status.clone());
             let lender = lender.map_err(SourceError::Runtime)?;
             let json =
-                JsonMaker::start(link.head.clone(), threads).map_err(SourceError::Runtime)?;
+                JsonMaker::start(link.head.clone(), &threads).map_err(SourceError::Runtime)?;
             let parts = Parts {
                 store,
                 key,

@@ -6,7 +6,7 @@ use nearhead_chain::{block::Block, remote::Verifier};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time};
 
-use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
+use super::{PATIENCE, SavedStatus, file::ReadFile};
 use crate::follow_threads::FollowThreads;
 
 /// The blocks that an earlier process has saved. Threads of their own read and verify them, the
@@ -65,7 +65,7 @@ impl SavedBlocks {
         let (sender, read) = channel::bounded(cores);
         let (verified, to_make) = channel::bounded(count);
         let reader = Arc::clone(&this);
-        spawn("saved-blocks", threads, move || {
+        threads.spawn("saved-blocks", move || {
             for hash in newest_first {
                 let Some(content) = reader.read(&file, &hash) else {
                     continue;
@@ -79,7 +79,7 @@ impl SavedBlocks {
         for _ in 0..cores {
             let (blocks, read) = (Arc::clone(&this), read.clone());
             let (verified, to_make) = (verified.clone(), to_make.clone());
-            spawn("restore", threads, move || {
+            threads.spawn("restore", move || {
                 blocks.verify(&read, verified);
                 blocks.make_json(&to_make);
             })?;

@@ -11,7 +11,7 @@ use crossbeam::channel::{self, Receiver, Sender};
 use nearhead_chain::trie::State;
 use tokio::{sync::oneshot, time};
 
-use super::{PATIENCE, SavedStatus, file::ReadFile, spawn};
+use super::{PATIENCE, SavedStatus, file::ReadFile};
 use crate::follow_threads::FollowThreads;
 
 /// Loads that wait for the thread that reads. More are not waited for: nodes are asked.
@@ -51,7 +51,7 @@ impl SavedItems {
     ) -> io::Result<Self> {
         let (loads, waiting) = channel::bounded(LOADS_MAX);
         let mut reader = Reader::new(file, status);
-        spawn("saved-items", threads, move || reader.run(&waiting))?;
+        threads.spawn("saved-items", move || reader.run(&waiting))?;
         Ok(Self {
             loads,
             is_given_up: AtomicBool::new(false),

@@ -36,7 +36,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::{io, thread, time::Duration};
+use std::time::Duration;
 
 pub(crate) use blocks::SavedBlocks;
 pub(crate) use file::FileError;
@@ -49,25 +49,5 @@ pub(crate) use restored::{Restored, SavedSetup};
 pub use status::SavedStatus;
 pub(crate) use writer::SavedWriter;
 
-use crate::follow_threads::FollowThreads;
-
 /// Longest wait for a disk that reads, or for the next block that is verified.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Starts a thread that nobody waits for, as one of those that follow.
-///
-/// # Errors
-/// The system has no thread left.
-fn spawn(
-    name: &str,
-    threads: &FollowThreads,
-    work: impl FnOnce() + Send + 'static,
-) -> io::Result<()> {
-    let threads = threads.clone();
-    let builder = thread::Builder::new().name(name.to_owned());
-    let started = builder.spawn(move || {
-        threads.join();
-        work();
-    });
-    started.map(drop)
-}
