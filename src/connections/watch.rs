@@ -6,6 +6,7 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    collections::VecDeque,
     fmt,
     net::IpAddr,
     os::fd::AsRawFd as _,
@@ -17,6 +18,7 @@ use std::{
 use actix_web::rt::net::TcpStream;
 use nearhead_actors::admission::{ReplyCharge, ReplyTurns, RequestWaits};
 use socket2::SockRef;
+use tokio::task::yield_now;
 
 use super::{
     clock::{Tick, every_second},
@@ -31,7 +33,7 @@ use super::{
     slots::SlotLimits,
 };
 use crate::{
-    limits::{UNSENT_BYTES, WRITE_STALL_TIMEOUT},
+    limits::{CUT_MAX, UNSENT_BYTES, WRITE_STALL_TIMEOUT},
     metrics::{ListenerKind, Metrics},
 };
 
@@ -42,6 +44,8 @@ pub(crate) struct Watch {
     /// Requests that have begun since the start.
     requests_begun: Cell<u64>,
     connections: RefCell<Vec<Weak<Connection>>>,
+    /// Those to cut. Their clients are too slow, or others have their slots.
+    to_cut: RefCell<VecDeque<ToCut>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
     slots: Rc<SharedSlots<Weak<Connection>>>,
@@ -76,6 +80,15 @@ pub(crate) struct WatchLimits {
     pub(crate) idle_max: Duration,
     /// The slots for connections.
     pub(crate) slots: SlotLimits,
+}
+
+/// A connection to cut.
+#[derive(Debug)]
+enum ToCut {
+    /// Its client is too slow, unless it has made progress since.
+    Overdue(Weak<Connection>),
+    /// It has lost its slot.
+    Evicted(Weak<Connection>),
 }
 
 /// Longest time that a client may take for a part of a reply.
@@ -133,8 +146,13 @@ impl Watch {
     ) -> Rc<Self> {
         let evictions = Evictions::start();
         let this = Rc::new(Self::new(limits, listener, shared, metrics, evictions));
-        let watch = Rc::downgrade(&this);
-        every_second(watch, Self::tick);
+        let weak = Rc::downgrade(&this);
+        every_second(Weak::clone(&weak), move |watch| {
+            watch.tick();
+            if watch.has_more_to_cut() {
+                actix_web::rt::spawn(Self::cut_rest(Weak::clone(&weak)));
+            }
+        });
         this
     }
 
@@ -150,6 +168,7 @@ impl Watch {
             now: Cell::new(0),
             requests_begun: Cell::new(0),
             connections: RefCell::default(),
+            to_cut: RefCell::default(),
             idle_max: Tick::try_from(limits.idle_max.as_secs()).unwrap_or(Tick::MAX),
             slots: SharedSlots::new(limits.slots, owners, metrics.of_listener(listener)),
             evictions,
@@ -272,32 +291,81 @@ impl Watch {
         &self.newcomers
     }
 
-    /// Called once a second: cuts connections that are overdue, and forgets those that are gone.
+    /// Called once a second: finds the connections that are overdue, and cuts the first ones.
+    /// Forgets those that are gone.
     fn tick(&self) {
         self.liveness.tick();
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
-        evict(&self.slots.evict_overdue(now, idle_since));
-        self.connections.borrow_mut().retain(|connection| {
-            let Some(connection) = connection.upgrade() else {
+        let evicted = self.slots.evict_overdue(now, idle_since);
+        lose_slots(&evicted);
+        let mut to_cut = self.to_cut.borrow_mut();
+        to_cut.extend(evicted.into_iter().map(ToCut::Evicted));
+        self.connections.borrow_mut().retain(|weak| {
+            let Some(connection) = weak.upgrade() else {
                 return false;
             };
-            // The second in which the phase began does not count.
-            let passed = now.wrapping_sub(connection.since.get()).saturating_sub(1);
-            let is_overdue = match connection.phase.get() {
-                Phase::Idle if connection.release_if_sent() => passed >= WRITING_MAX,
-                Phase::Idle => passed >= self.idle_max,
-                Phase::Writing => passed >= WRITING_MAX,
-                // The socket reports no event for a close that came with the request.
-                Phase::Answering => passed >= 1 && connection.is_closed(),
-                Phase::Session => false,
-            };
+            let is_overdue = self.is_overdue(&connection);
             if is_overdue {
-                self.metrics.slow_clients.inc();
-                connection.cut_overdue();
+                to_cut.push_back(ToCut::Overdue(Weak::clone(weak)));
             }
             !is_overdue
         });
+        drop(to_cut);
+        self.cut_some();
+    }
+
+    fn is_overdue(&self, connection: &Connection) -> bool {
+        // The second in which the phase began does not count.
+        let passed = self.now.get().wrapping_sub(connection.since.get());
+        let passed = passed.saturating_sub(1);
+        match connection.phase.get() {
+            Phase::Idle if connection.release_if_sent() => passed >= WRITING_MAX,
+            Phase::Idle => passed >= self.idle_max,
+            Phase::Writing => passed >= WRITING_MAX,
+            // The socket reports no event for a close that came with the request.
+            Phase::Answering => passed >= 1 && connection.is_closed(),
+            Phase::Session => false,
+        }
+    }
+
+    fn has_more_to_cut(&self) -> bool {
+        !self.to_cut.borrow().is_empty()
+    }
+
+    /// Cuts the next [`CUT_MAX`] connections.
+    fn cut_some(&self) {
+        let mut to_cut = self.to_cut.borrow_mut();
+        let next = to_cut.len().min(CUT_MAX);
+        for connection in to_cut.drain(..next) {
+            match connection {
+                ToCut::Overdue(weak) => self.cut_overdue(weak),
+                ToCut::Evicted(weak) => cut_all(&[weak]),
+            }
+        }
+    }
+
+    fn cut_overdue(&self, weak: Weak<Connection>) {
+        let Some(connection) = weak.upgrade() else {
+            return;
+        };
+        if self.is_overdue(&connection) {
+            self.metrics.slow_clients.inc();
+            connection.cut_overdue();
+        } else {
+            // Meanwhile, its client has made progress.
+            self.connections.borrow_mut().push(weak);
+        }
+    }
+
+    /// Cuts the rest, and lets all other work of the thread have its turns in between: when a
+    /// thousand clients are overdue, their connections take long to end.
+    async fn cut_rest(watch: Weak<Self>) {
+        while let Some(watch) = watch.upgrade().filter(|watch| watch.has_more_to_cut()) {
+            watch.cut_some();
+            drop(watch);
+            yield_now().await;
+        }
     }
 }
 
@@ -305,10 +373,20 @@ fn idle_since(connection: &Weak<Connection>) -> Option<Tick> {
     connection.upgrade()?.idle_since()
 }
 
-/// Closes connections that have lost their slots.
+/// Closes connections that are evicted.
 fn evict(connections: &[Weak<Connection>]) {
+    lose_slots(connections);
+    cut_all(connections);
+}
+
+fn lose_slots(connections: &[Weak<Connection>]) {
     for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.slot.lose();
+    }
+}
+
+fn cut_all(connections: &[Weak<Connection>]) {
+    for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.cut();
     }
 }

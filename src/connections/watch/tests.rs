@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
+    future::poll_fn,
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, TcpStream},
     sync::atomic::{AtomicBool, Ordering},
@@ -108,6 +109,46 @@ fn slow_clients_are_cut_off() {
         "reads too slowly"
     );
     assert_eq!(watch.metrics.slow_clients.get(), 2);
+}
+
+/// However many are overdue, what else waits on their worker has its turns in between.
+#[actix::test]
+async fn many_slow_clients_are_cut_off_in_turns() {
+    let watch = watch(60);
+    let mut clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(&watch, None)).collect();
+    let answering = clients.iter().map(|(_, it)| watch.answering(it));
+    let answering: Vec<_> = answering.collect();
+    answering.iter().for_each(Answering::took);
+    for _ in 0..WRITING_MAX {
+        watch.tick();
+        assert!(!watch.has_more_to_cut());
+    }
+    watch.tick();
+    assert!(watch.has_more_to_cut());
+    let mut open = || -> Vec<usize> {
+        let open = clients.iter_mut().enumerate();
+        open.filter_map(|(at, (client, _))| is_open(client).then_some(at))
+            .collect()
+    };
+    assert_eq!(open(), Vec::from_iter(CUT_MAX..3 * CUT_MAX));
+    // This one goes on in time, and is watched as before.
+    answering[CUT_MAX].took();
+    let mut rest = Box::pin(Watch::cut_rest(Rc::downgrade(&watch)));
+    let mut left = Vec::new();
+    poll_fn(|cx| {
+        left.push(open().len());
+        rest.as_mut().poll(cx)
+    })
+    .await;
+    left.push(open().len());
+    assert_eq!(left, [2 * CUT_MAX, CUT_MAX + 1, 1, 1]);
+    assert_eq!(open(), [CUT_MAX]);
+    assert_eq!(watch.metrics.slow_clients.get(), 3 * CUT_MAX as u64 - 1);
+    for _ in 0..=WRITING_MAX {
+        assert_eq!(open().len(), 1);
+        watch.tick();
+    }
+    assert_eq!(open(), Vec::<usize>::new());
 }
 
 #[actix::test]
