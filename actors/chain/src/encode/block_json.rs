@@ -38,6 +38,9 @@ pub struct BlockJson {
     receipt_spans: Box<[Span]>,
     /// The logs' places in `receipts`.
     log_spans: Box<[Span]>,
+    /// The places there of all logs of a receipt together, with the commas between them; none for a
+    /// receipt without logs.
+    log_runs: Arc<[Span]>,
     /// The array of all uncles.
     uncles: Bytes,
     /// The uncles' places in `uncles`.
@@ -96,6 +99,7 @@ impl BlockJson {
             hashes: block_with_hashes(parts, uncle_hashes, options),
             receipts,
             receipt_spans: receipt_spans.into(),
+            log_runs: log_runs(parts.receipts, &log_spans),
             log_spans: log_spans.into(),
             uncles,
             uncle_spans: uncle_spans.into(),
@@ -137,6 +141,7 @@ impl BlockJson {
             receipts: NULL,
             receipt_spans: Box::default(),
             log_spans: Box::default(),
+            log_runs: Arc::default(),
             uncles: NULL,
             uncle_spans: Box::default(),
             transactions_rlp: 0,
@@ -149,7 +154,8 @@ impl BlockJson {
     pub(crate) fn bytes_max(raw: &RawBlock, receipts: &[Receipt]) -> usize {
         let transactions = &raw.body.transactions;
         let logs: usize = receipts.iter().map(|receipt| receipt.logs().len()).sum();
-        let spans = transactions.len() + receipts.len() + logs + raw.body.ommers.len();
+        let runs = receipts.len();
+        let spans = transactions.len() + receipts.len() + logs + runs + raw.body.ommers.len();
         full_size_max(raw)
             + hashes_size_max(raw)
             + receipts_size_max(receipts) * 3 / 2
@@ -232,16 +238,14 @@ impl BlockJson {
     pub fn bytes(&self) -> usize {
         let buffers = [&self.full, &self.hashes, &self.receipts, &self.uncles];
         let spans = [
-            &self.transaction_spans,
+            &*self.transaction_spans,
             &self.receipt_spans,
             &self.log_spans,
+            &self.log_runs,
             &self.uncle_spans,
         ];
         buffers.into_iter().map(Bytes::len).sum::<usize>()
-            + spans
-                .into_iter()
-                .map(|spans| size_of_val(&**spans))
-                .sum::<usize>()
+            + spans.into_iter().map(size_of_val).sum::<usize>()
     }
 }
 
@@ -285,6 +289,16 @@ impl<'a> JsonWithoutSenders<'a> {
     #[must_use]
     pub fn logs(&self) -> Bytes {
         self.json().receipts()
+    }
+
+    /// The place of log `index` in [`Self::logs`], as [`Self::log_range`].
+    pub(crate) fn log_span(&self, index: usize) -> Option<Span> {
+        self.json().log_spans.get(index).copied()
+    }
+
+    /// The places of all logs in [`Self::logs`]: those of one receipt together.
+    pub(crate) fn log_runs(&self) -> Arc<[Span]> {
+        Arc::clone(&self.json().log_runs)
     }
 
     /// The byte range of log `index` (its position in the block) in [`Self::logs`]. Between
@@ -410,6 +424,16 @@ fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
         },
     );
     (w.finish(), spans, log_spans)
+}
+
+/// The place of each receipt's logs together.
+fn log_runs(receipts: &[Receipt], mut log_spans: &[Span]) -> Arc<[Span]> {
+    let runs = receipts.iter().filter_map(|receipt| {
+        let (own, later) = log_spans.split_at_checked(receipt.logs().len())?;
+        log_spans = later;
+        Some(Span::from_to(*own.first()?, *own.last()?))
+    });
+    runs.collect()
 }
 
 fn all_uncles(

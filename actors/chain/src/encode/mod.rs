@@ -33,3 +33,4 @@ pub use log::{LOG_ADDED, LOG_REMOVED};
 pub(crate) use log::{LogTail, write as write_log};
 pub use options::EncodeOptions;
 pub use proof::{ProofKey, proof};
+pub(crate) use span::Span;

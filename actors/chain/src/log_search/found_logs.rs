@@ -1,13 +1,13 @@
 //! Matches that were counted, and their JSON array, made as it is taken.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{SearchError, cancellation::CancelChecker};
 use crate::{
     block::Block,
-    encode::{LOG_ADDED, LOG_REMOVED},
+    encode::{JsonWithoutSenders, LOG_ADDED, LOG_REMOVED, Span},
     json::{Json, LazyBytes, Truncated},
 };
 
@@ -57,16 +57,19 @@ impl Matches {
 }
 
 /// The JSON array of matching logs, as byte ranges of their blocks' receipts.
+///
+/// A *run* is the place of matching logs that are adjacent there, with the commas between them.
 #[derive(Debug)]
 struct LogArray {
-    /// In block order, then log order; a removed block's logs come newest first.
-    runs: Vec<Run>,
+    /// Those of all blocks of which some logs match, or all of which are removed. In block order,
+    /// then log order; a removed block's logs come newest first.
+    runs: Vec<Span>,
     /// The blocks that have runs.
     blocks: Vec<RunsOfBlock>,
-    /// The run to take next, how many of its bytes were taken, and its block.
+    /// The block to take from next, the number of its run, and how many bytes of that were taken.
+    block: usize,
     run: usize,
     taken: usize,
-    block: usize,
     /// Whether the text before the run to take next was taken.
     is_begun: bool,
     /// Whether the run before is a removed log, whose end differs from the block's JSON.
@@ -79,17 +82,27 @@ struct LogArray {
 #[derive(Debug)]
 struct RunsOfBlock {
     receipts: Bytes,
-    /// The end of its runs in the list of all.
-    end: usize,
+    runs: Runs,
     /// Whether its logs are removed; then each run is one log without [`LOG_ADDED`].
     is_removed: bool,
 }
 
-/// Matching logs that are adjacent in a block's receipts, with the commas between them.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    start: u32,
-    end: u32,
+#[derive(Debug)]
+enum Runs {
+    /// All logs of the block match: its own list.
+    All(Arc<[Span]>),
+    /// A part of [`LogArray::runs`].
+    Some(Range<usize>),
+}
+
+impl RunsOfBlock {
+    /// Its runs; `found` are those of [`LogArray::runs`].
+    fn runs<'a>(&'a self, found: &'a [Span]) -> &'a [Span] {
+        match &self.runs {
+            Runs::All(runs) => runs,
+            Runs::Some(range) => &found[range.clone()],
+        }
+    }
 }
 
 /// Runs of this size or more are shared slices, shorter ones are copied into one buffer.
@@ -101,12 +114,6 @@ const SHARED_BYTES_MIN: usize = 4 * 1024;
 /// Most bytes that are copied into one buffer.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
 
-impl Run {
-    const fn len(self) -> usize {
-        (self.end - self.start) as usize
-    }
-}
-
 impl FoundLogs {
     /// `block` gives the block of each index in `matches`, and whether its logs are removed.
     pub(super) fn new<'a>(
@@ -114,62 +121,47 @@ impl FoundLogs {
         matches: &Matches,
         checker: &mut CancelChecker<'_>,
     ) -> Result<Self, SearchError> {
-        let mut runs: Vec<Run> = Vec::new();
-        let mut blocks = Vec::new();
-        let mut bytes = 0;
+        let (mut found, mut blocks) = (Vec::new(), Vec::new());
+        // The brackets, all runs, and the commas between them.
+        let (mut count, mut bytes) = (0, 2);
         for (index, positions) in matches.by_block() {
             let (block, is_removed) = block(index);
-            let first = runs.len();
             let json = block.json_without_senders();
-            for place in 0..positions.len() {
-                checker.count(1)?;
-                let position = match is_removed {
-                    true => positions[positions.len() - 1 - place],
-                    false => positions[place],
-                };
-                // Postings and JSON are made from the same receipts, and the encoder checked that
-                // byte offsets fit in 32 bits.
-                let range = json.log_range(position as usize);
-                debug_assert!(range.is_some(), "no JSON of log {position}");
-                let Some(Range { start, end }) = range else {
-                    continue;
-                };
-                let (start, end) = (start as u32, end as u32);
-                match runs[first..].last_mut() {
-                    _ if is_removed => runs.push(Run {
-                        start,
-                        end: end - LOG_ADDED.len() as u32,
-                    }),
-                    // Logs of one receipt are one comma apart, logs of two receipts further apart.
-                    Some(run) if run.end + 1 == start => run.end = end,
-                    _ => runs.push(Run { start, end }),
-                }
-            }
-            if runs.len() > first {
-                let added = &runs[first..];
-                bytes += added.iter().map(|run| run.len()).sum::<usize>();
-                bytes += usize::from(is_removed) * added.len() * LOG_REMOVED.len();
-                blocks.push(RunsOfBlock {
-                    receipts: json.logs(),
-                    end: runs.len(),
-                    is_removed,
-                });
+            let runs = if positions.len() == block.log_count() && !is_removed {
+                let runs = json.log_runs();
+                checker.count(runs.len())?;
+                Runs::All(runs)
+            } else {
+                let first = found.len();
+                add_runs(&mut found, &json, (positions, is_removed), checker)?;
+                Runs::Some(first..found.len())
+            };
+            let block = RunsOfBlock {
+                receipts: json.logs(),
+                runs,
+                is_removed,
+            };
+            let runs = block.runs(&found);
+            count += runs.len();
+            bytes += runs.iter().map(Span::len).sum::<usize>();
+            bytes += usize::from(is_removed) * runs.len() * LOG_REMOVED.len();
+            if !runs.is_empty() {
+                blocks.push(block);
             }
         }
-        runs.shrink_to_fit();
-        let brackets = 2;
-        let commas = runs.len().saturating_sub(1);
+        found.shrink_to_fit();
+        let commas = usize::saturating_sub(count, 1);
         Ok(Self {
             count: matches.len(),
             array: LogArray {
-                runs,
+                runs: found,
                 blocks,
+                block: 0,
                 run: 0,
                 taken: 0,
-                block: 0,
                 is_begun: false,
                 follows_removed: false,
-                left: brackets + commas + bytes,
+                left: bytes + commas,
             },
         })
     }
@@ -183,35 +175,69 @@ impl FoundLogs {
     /// The JSON array, ordered by block, then by log index.
     #[must_use]
     pub fn into_json(self) -> Json {
-        match self.array.runs.is_empty() {
+        match self.array.blocks.is_empty() {
             true => Json::fixed("[]"),
             false => Json::lazy(self.array),
         }
     }
 }
 
+/// Adds the runs of logs at ascending positions of a block; of removed ones, each is a run.
+fn add_runs(
+    runs: &mut Vec<Span>,
+    json: &JsonWithoutSenders<'_>,
+    (positions, are_removed): (&[u32], bool),
+    checker: &mut CancelChecker<'_>,
+) -> Result<(), SearchError> {
+    let first = runs.len();
+    for place in 0..positions.len() {
+        checker.count(1)?;
+        let position = match are_removed {
+            true => positions[positions.len() - 1 - place],
+            false => positions[place],
+        };
+        // Postings and JSON are made from the same receipts.
+        let span = json.log_span(position as usize);
+        debug_assert!(span.is_some(), "no JSON of log {position}");
+        let Some(span) = span else {
+            continue;
+        };
+        match runs[first..].last_mut() {
+            _ if are_removed => runs.push(span.without_end(LOG_ADDED.len() as u32)),
+            // Logs of one receipt are one comma apart, logs of two receipts further apart.
+            Some(run) if run.range().end + 1 == span.range().start => {
+                *run = Span::from_to(*run, span);
+            }
+            _ => runs.push(span),
+        }
+    }
+    Ok(())
+}
+
 impl LogArray {
     /// The rest of the run to take next.
     fn rest(&self) -> Option<(&Bytes, Range<usize>)> {
-        let run = self.runs.get(self.run)?;
-        let receipts = &self.blocks[self.block].receipts;
-        Some((receipts, run.start as usize + self.taken..run.end as usize))
+        let block = self.blocks.get(self.block)?;
+        let run = block.runs(&self.runs).get(self.run)?.range();
+        Some((&block.receipts, run.start + self.taken..run.end))
     }
 
     /// Records that `bytes` of the next run were taken.
     fn advance(&mut self, bytes: usize) {
         self.left -= bytes;
         self.taken += bytes;
-        if self
-            .runs
+        let Some(block) = self.blocks.get(self.block) else {
+            return;
+        };
+        let runs = block.runs(&self.runs);
+        if runs
             .get(self.run)
             .is_some_and(|run| self.taken == run.len())
         {
             (self.run, self.taken) = (self.run + 1, 0);
-            let block = &self.blocks[self.block];
             self.follows_removed = block.is_removed;
-            if self.run == block.end && self.run < self.runs.len() {
-                self.block += 1;
+            if self.run == runs.len() {
+                (self.block, self.run) = (self.block + 1, 0);
             }
         }
     }
@@ -223,9 +249,9 @@ impl LogArray {
             true => LOG_REMOVED,
             false => b"",
         };
-        let mark: &[u8] = match self.run {
-            0 => b"[",
-            run if run == self.runs.len() => b"]",
+        let mark: &[u8] = match (self.block, self.run) {
+            (0, 0) => b"[",
+            (block, _) if block == self.blocks.len() => b"]",
             _ => b",",
         };
         [end_of_log, mark]
