@@ -1,6 +1,7 @@
 """A thousand clients that ask for 25 MB each and do not read, beside one that goes on, or beside an overload."""
 
 import contextlib
+import os
 import select
 import socket
 import threading
@@ -22,6 +23,8 @@ ITEMS_MAX = 1_000
 # Bytes that the kernel holds for a client that does not read, about.
 RECEIVE_BYTES = 4 << 10
 TIMEOUT_MS = 2_000
+# Of those who do not read: what the other client waits for is to be the server.
+NICENESS = 19
 # An overload, as in overload.py. The share of a core that the server has.
 SHARE = 0.05
 # Connections that find the capacity, and for how long.
@@ -74,14 +77,19 @@ class Stalled:
 
 
 class Crowd(threading.Thread):
-    """Clients that do not read. They come once the other client is connected: it has had so many answers."""
+    """Clients that do not read. They come once the other client is connected: it has had so many answers.
+    They share the cores of the load generator, at the lowest priority."""
 
-    def __init__(self, server, body, answers, seconds):
+    def __init__(self, server, body, answers, seconds, cores):
         super().__init__(daemon=True)
         self.server, self.body, self.seconds, self.stalled = server, body, seconds, None
-        self.comes_at = answered(server) + answers
+        self.comes_at, self.cores = answered(server) + answers, cores
 
     def run(self):
+        # Of this thread alone.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        if self.cores:
+            os.sched_setaffinity(0, {int(core) for core in self.cores.split(",")})
         while answered(self.server) < self.comes_at:
             time.sleep(SAMPLE_SECONDS)
         self.stalled = Stalled(self.server, self.body)
@@ -148,7 +156,7 @@ def attack(options, server, material):
 
     before = measure("before")
     calm = resident_mib(server)
-    crowd = Crowd(server, body, load["rate"] // 2, options.seconds)
+    crowd = Crowd(server, body, load["rate"] // 2, options.seconds, options.generator_cores)
     crowd.start()
     during = measure("during")
     crowd.join()
