@@ -70,9 +70,9 @@ pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 /// neither accepted nor refused, and tries again a second later.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Connections that a worker cuts at a time, when many of its clients are too slow or have to make
-/// way. To end one takes as long as to answer some cheap requests.
-pub(crate) const CUT_MAX: usize = 8;
+/// Connections that a worker cuts in one turn of its event loop, of those whose clients are too
+/// slow. To end one takes as long as to answer some cheap requests. All are cut within a second.
+pub(crate) const CUT_MAX: usize = 16;
 
 /// Connections that a worker takes at a time, and that may wait in its queue. More would delay the
 /// requests of the others, so only a worker that lacks connections takes more.

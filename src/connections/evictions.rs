@@ -2,16 +2,14 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     rc::{Rc, Weak},
     sync::Arc,
 };
 
 use nearhead_actors::admission::Evict;
 use parking_lot::Mutex;
-use tokio::{sync::Notify, task::yield_now};
-
-use crate::limits::CUT_MAX;
+use tokio::sync::Notify;
 
 /// What can be ended on one worker.
 #[derive(Default)]
@@ -24,7 +22,7 @@ pub(crate) struct Evictions {
 /// What other threads want to be ended. It holds at most what is registered.
 #[derive(Debug, Default)]
 struct Inbox {
-    due: Mutex<VecDeque<u64>>,
+    due: Mutex<Vec<u64>>,
     arrived: Notify,
 }
 
@@ -49,17 +47,9 @@ impl Evictions {
         actix_web::rt::spawn(async move {
             loop {
                 inbox.arrived.notified().await;
-                while let Some(due) = inbox.some_due() {
-                    let Some(evictions) = evictions.upgrade() else {
-                        return;
-                    };
-                    due.into_iter().for_each(|id| evictions.end(id));
-                    drop(evictions);
-                    // Others of the worker have their turns in between.
-                    yield_now().await;
-                }
-                if evictions.strong_count() == 0 {
-                    return;
+                match evictions.upgrade() {
+                    Some(evictions) => evictions.run_due(),
+                    None => return,
                 }
             }
         });
@@ -82,27 +72,21 @@ impl Evictions {
         (eviction, evictable)
     }
 
-    fn end(&self, id: u64) {
-        // What ends may drop its registration.
-        let end = self.ends.borrow_mut().remove(&id);
-        if let Some(end) = end {
-            end();
+    fn run_due(&self) {
+        let due = std::mem::take(&mut *self.inbox.due.lock());
+        for id in due {
+            // What ends may drop its registration.
+            let end = self.ends.borrow_mut().remove(&id);
+            if let Some(end) = end {
+                end();
+            }
         }
-    }
-}
-
-impl Inbox {
-    /// Takes the next [`CUT_MAX`]; `None` if nothing is due.
-    fn some_due(&self) -> Option<Vec<u64>> {
-        let mut due = self.due.lock();
-        let next = due.len().min(CUT_MAX);
-        (next > 0).then(|| due.drain(..next).collect())
     }
 }
 
 impl Evict for Eviction {
     fn evict(self: Box<Self>) {
-        self.inbox.due.lock().push_back(self.id);
+        self.inbox.due.lock().push(self.id);
         self.inbox.arrived.notify_one();
     }
 }

@@ -43,9 +43,10 @@ pub(crate) struct Watch {
     now: Cell<Tick>,
     /// Requests that have begun since the start.
     requests_begun: Cell<u64>,
+    /// Those that are watched, without those of `to_cut`.
     connections: RefCell<Vec<Weak<Connection>>>,
-    /// Those to cut. Their clients are too slow, or others have their slots.
-    to_cut: RefCell<VecDeque<ToCut>>,
+    /// Those whose clients are too slow. They are cut in the next turns of the event loop.
+    to_cut: RefCell<VecDeque<Weak<Connection>>>,
     /// Longest time from the end of one request until the headers of the next have arrived.
     idle_max: Tick,
     slots: Rc<SharedSlots<Weak<Connection>>>,
@@ -80,15 +81,6 @@ pub(crate) struct WatchLimits {
     pub(crate) idle_max: Duration,
     /// The slots for connections.
     pub(crate) slots: SlotLimits,
-}
-
-/// A connection to cut.
-#[derive(Debug)]
-enum ToCut {
-    /// Its client is too slow, unless it has made progress since.
-    Overdue(Weak<Connection>),
-    /// It has lost its slot.
-    Evicted(Weak<Connection>),
 }
 
 /// Longest time that a client may take for a part of a reply.
@@ -148,8 +140,9 @@ impl Watch {
         let this = Rc::new(Self::new(limits, listener, shared, metrics, evictions));
         let weak = Rc::downgrade(&this);
         every_second(Weak::clone(&weak), move |watch| {
+            let is_cutting = watch.has_more_to_cut();
             watch.tick();
-            if watch.has_more_to_cut() {
+            if !is_cutting && watch.has_more_to_cut() {
                 actix_web::rt::spawn(Self::cut_rest(Weak::clone(&weak)));
             }
         });
@@ -295,24 +288,24 @@ impl Watch {
     /// Forgets those that are gone.
     fn tick(&self) {
         self.liveness.tick();
+        // Turns are long on a busy machine. Those that are left of the last second wait no longer.
+        self.cut(usize::MAX);
         let now = self.now.get().wrapping_add(1);
         self.now.set(now);
-        let evicted = self.slots.evict_overdue(now, idle_since);
-        lose_slots(&evicted);
+        evict(&self.slots.evict_overdue(now, idle_since));
         let mut to_cut = self.to_cut.borrow_mut();
-        to_cut.extend(evicted.into_iter().map(ToCut::Evicted));
         self.connections.borrow_mut().retain(|weak| {
             let Some(connection) = weak.upgrade() else {
                 return false;
             };
             let is_overdue = self.is_overdue(&connection);
             if is_overdue {
-                to_cut.push_back(ToCut::Overdue(Weak::clone(weak)));
+                to_cut.push_back(Weak::clone(weak));
             }
             !is_overdue
         });
         drop(to_cut);
-        self.cut_some();
+        self.cut(CUT_MAX);
     }
 
     fn is_overdue(&self, connection: &Connection) -> bool {
@@ -333,36 +326,29 @@ impl Watch {
         !self.to_cut.borrow().is_empty()
     }
 
-    /// Cuts the next [`CUT_MAX`] connections.
-    fn cut_some(&self) {
+    /// Cuts the first connections of those to cut, so many at most.
+    fn cut(&self, most: usize) {
         let mut to_cut = self.to_cut.borrow_mut();
-        let next = to_cut.len().min(CUT_MAX);
-        for connection in to_cut.drain(..next) {
-            match connection {
-                ToCut::Overdue(weak) => self.cut_overdue(weak),
-                ToCut::Evicted(weak) => cut_all(&[weak]),
+        let next = to_cut.len().min(most);
+        for weak in to_cut.drain(..next) {
+            let Some(connection) = weak.upgrade() else {
+                continue;
+            };
+            if self.is_overdue(&connection) {
+                self.metrics.slow_clients.inc();
+                connection.cut_overdue();
+            } else {
+                // Meanwhile, its client has made progress.
+                self.connections.borrow_mut().push(weak);
             }
         }
     }
 
-    fn cut_overdue(&self, weak: Weak<Connection>) {
-        let Some(connection) = weak.upgrade() else {
-            return;
-        };
-        if self.is_overdue(&connection) {
-            self.metrics.slow_clients.inc();
-            connection.cut_overdue();
-        } else {
-            // Meanwhile, its client has made progress.
-            self.connections.borrow_mut().push(weak);
-        }
-    }
-
-    /// Cuts the rest, and lets all other work of the thread have its turns in between: when a
-    /// thousand clients are overdue, their connections take long to end.
+    /// Cuts the rest, and lets all other work of the thread have its turns in between: to end a
+    /// thousand connections takes long.
     async fn cut_rest(watch: Weak<Self>) {
         while let Some(watch) = watch.upgrade().filter(|watch| watch.has_more_to_cut()) {
-            watch.cut_some();
+            watch.cut(CUT_MAX);
             drop(watch);
             yield_now().await;
         }
@@ -373,20 +359,10 @@ fn idle_since(connection: &Weak<Connection>) -> Option<Tick> {
     connection.upgrade()?.idle_since()
 }
 
-/// Closes connections that are evicted.
+/// Closes connections that have lost their slots.
 fn evict(connections: &[Weak<Connection>]) {
-    lose_slots(connections);
-    cut_all(connections);
-}
-
-fn lose_slots(connections: &[Weak<Connection>]) {
     for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.slot.lose();
-    }
-}
-
-fn cut_all(connections: &[Weak<Connection>]) {
-    for connection in connections.iter().filter_map(Weak::upgrade) {
         connection.cut();
     }
 }

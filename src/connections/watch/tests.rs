@@ -151,6 +151,31 @@ async fn many_slow_clients_are_cut_off_in_turns() {
     assert_eq!(open(), Vec::<usize>::new());
 }
 
+/// The last ones are cut long before the next second.
+#[actix::test]
+async fn a_watch_cuts_off_all_slow_clients_once_it_has_begun() {
+    tokio::time::pause();
+    let metrics = Metrics::new([]).unwrap();
+    let limits = WatchLimits {
+        idle_max: Duration::from_secs(1),
+        slots: SlotLimits::NONE,
+    };
+    let shared = SharedWatch::default();
+    let watch = Watch::start(limits, ListenerKind::Public, shared, &metrics);
+    let clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(&watch, None)).collect();
+    let connections = clients.iter().map(|(_, connection)| connection);
+    connections.for_each(|connection| drop(watch.answering(connection)));
+    for _ in 0..10 {
+        if metrics.slow_clients.get() == 0 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+    }
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    assert_eq!(metrics.slow_clients.get(), clients.len() as u64);
+}
+
 #[actix::test]
 async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
     for (is_read, passed_on, is_cut) in [
