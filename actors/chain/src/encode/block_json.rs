@@ -38,8 +38,8 @@ pub struct BlockJson {
     receipt_spans: Box<[Span]>,
     /// The logs' places in `receipts`.
     log_spans: Box<[Span]>,
-    /// The places there of all logs of a receipt together, with the commas between them; none for a
-    /// receipt without logs.
+    /// For each receipt that has logs, the place of all of them in `receipts`, with the commas
+    /// between them.
     log_runs: Arc<[Span]>,
     /// The array of all uncles.
     uncles: Bytes,
@@ -127,6 +127,7 @@ impl BlockJson {
     pub(crate) fn of_one_log() -> Self {
         Self {
             log_spans: [Span::new(0, 1)].into(),
+            log_runs: [Span::new(0, 1)].into(),
             ..Self::null()
         }
     }
@@ -296,7 +297,7 @@ impl<'a> JsonWithoutSenders<'a> {
         self.json().log_spans.get(index).copied()
     }
 
-    /// The places of all logs in [`Self::logs`]: those of one receipt together.
+    /// For each receipt that has logs, the place of all of them in [`Self::logs`].
     pub(crate) fn log_runs(&self) -> Arc<[Span]> {
         Arc::clone(&self.json().log_runs)
     }
@@ -426,7 +427,7 @@ fn all_receipts(parts: &BlockParts<'_>) -> (Bytes, Vec<Span>, Vec<Span>) {
     (w.finish(), spans, log_spans)
 }
 
-/// The place of each receipt's logs together.
+/// [`BlockJson::log_runs`] of these receipts, whose logs have these places.
 fn log_runs(receipts: &[Receipt], mut log_spans: &[Span]) -> Arc<[Span]> {
     let runs = receipts.iter().filter_map(|receipt| {
         let (own, later) = log_spans.split_at_checked(receipt.logs().len())?;

@@ -13,7 +13,7 @@ pub(crate) struct Span {
 impl Span {
     /// The bytes from `start` to before `end`. The caller makes sure that the buffer's length fits
     /// 32 bits.
-    pub(crate) const fn new(start: usize, end: usize) -> Self {
+    pub(super) const fn new(start: usize, end: usize) -> Self {
         Self {
             start: start as u32,
             end: end as u32,

@@ -61,8 +61,8 @@ impl Matches {
 /// A *run* is the place of matching logs that are adjacent there, with the commas between them.
 #[derive(Debug)]
 struct LogArray {
-    /// Those of all blocks of which some logs match, or all of which are removed. In block order,
-    /// then log order; a removed block's logs come newest first.
+    /// The runs of all blocks but those with [`Runs::Whole`], in block order, then log order; a
+    /// removed block's logs come newest first.
     runs: Vec<Span>,
     /// The blocks that have runs.
     blocks: Vec<RunsOfBlock>,
@@ -89,18 +89,18 @@ struct RunsOfBlock {
 
 #[derive(Debug)]
 enum Runs {
-    /// All logs of the block match: its own list.
-    All(Arc<[Span]>),
+    /// All logs of the block match, and none is removed: the block's own list.
+    Whole(Arc<[Span]>),
     /// A part of [`LogArray::runs`].
-    Some(Range<usize>),
+    Part(Range<usize>),
 }
 
 impl RunsOfBlock {
     /// Its runs; `found` are those of [`LogArray::runs`].
     fn runs<'a>(&'a self, found: &'a [Span]) -> &'a [Span] {
         match &self.runs {
-            Runs::All(runs) => runs,
-            Runs::Some(range) => &found[range.clone()],
+            Runs::Whole(runs) => runs,
+            Runs::Part(range) => &found[range.clone()],
         }
     }
 }
@@ -122,19 +122,20 @@ impl FoundLogs {
         checker: &mut CancelChecker<'_>,
     ) -> Result<Self, SearchError> {
         let (mut found, mut blocks) = (Vec::new(), Vec::new());
-        // The brackets, all runs, and the commas between them.
-        let (mut count, mut bytes) = (0, 2);
+        // How many runs, and the bytes of the brackets and of all runs.
+        let (mut count, mut bytes) = (0_usize, 2);
         for (index, positions) in matches.by_block() {
             let (block, is_removed) = block(index);
             let json = block.json_without_senders();
             let runs = if positions.len() == block.log_count() && !is_removed {
                 let runs = json.log_runs();
+                debug_assert!(!runs.is_empty(), "no JSON of the logs of block {index}");
                 checker.count(runs.len())?;
-                Runs::All(runs)
+                Runs::Whole(runs)
             } else {
                 let first = found.len();
                 add_runs(&mut found, &json, (positions, is_removed), checker)?;
-                Runs::Some(first..found.len())
+                Runs::Part(first..found.len())
             };
             let block = RunsOfBlock {
                 receipts: json.logs(),
@@ -150,7 +151,8 @@ impl FoundLogs {
             }
         }
         found.shrink_to_fit();
-        let commas = usize::saturating_sub(count, 1);
+        blocks.shrink_to_fit();
+        let commas = count.saturating_sub(1);
         Ok(Self {
             count: matches.len(),
             array: LogArray {
@@ -182,7 +184,8 @@ impl FoundLogs {
     }
 }
 
-/// Adds the runs of logs at ascending positions of a block; of removed ones, each is a run.
+/// Adds the runs of the logs at these positions of a block, which ascend. Each removed log is a run
+/// of its own, the newest first.
 fn add_runs(
     runs: &mut Vec<Span>,
     json: &JsonWithoutSenders<'_>,

@@ -360,7 +360,7 @@ fn an_unread_answer_holds_little_memory() {
         assert!(json.len() > len_min, "{} bytes", json.len());
         assert!(json.held() < held_max, "{} bytes are held", json.held());
     };
-    // Every other log matches, which makes the most runs possible.
+    // Every other log matches: a run for each.
     check(filter(&[1], &[]), 4_000_000, 90_000);
     // All match: the block has their places.
     check(LogFilter::default(), 8_000_000, 500);
