@@ -4,9 +4,11 @@ import contextlib
 import os
 import select
 import socket
+import subprocess
 import threading
 import time
 
+import k6
 import vegeta
 from cpu_quota import cpu_quota
 from figures import Phase
@@ -23,7 +25,9 @@ ITEMS_MAX = 1_000
 # Bytes that the kernel holds for a client that does not read, about.
 RECEIVE_BYTES = 4 << 10
 TIMEOUT_MS = 2_000
-# Of those who do not read: what the other client waits for is to be the server.
+# Connections of the other client: all are in use before the thousand come, each in its turn.
+CONNECTIONS = 32
+# Of the thousand while they come: the other client must wait for the server, not for them.
 NICENESS = 19
 # An overload, as in overload.py. The share of a core that the server has.
 SHARE = 0.05
@@ -78,25 +82,43 @@ class Stalled:
 
 class Crowd(threading.Thread):
     """Clients that do not read. They come once the other client is connected: it has had so many answers.
-    They share the cores of the load generator, at the lowest priority."""
+    They share the cores of the load generator."""
 
     def __init__(self, server, body, answers, seconds, cores):
         super().__init__(daemon=True)
         self.server, self.body, self.seconds, self.stalled = server, body, seconds, None
         self.comes_at, self.cores = answered(server) + answers, cores
+        self.newcomer = None
 
     def run(self):
-        # Of this thread alone.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         if self.cores:
-            os.sched_setaffinity(0, {int(core) for core in self.cores.split(",")})
+            own = str(threading.get_native_id())
+            subprocess.run(["taskset", "-cp", self.cores, own], check=True, stdout=subprocess.DEVNULL)
         while answered(self.server) < self.comes_at:
             time.sleep(SAMPLE_SECONDS)
-        self.stalled = Stalled(self.server, self.body)
+        connects = threading.Thread(target=self.connect, daemon=True)
+        connects.start()
+        connects.join()
+        self.newcomer = one_more(self.server)
         ends = time.monotonic() + max(self.seconds, EVICTED_MAX + 5)
         while self.stalled.since and time.monotonic() < ends:
             self.stalled.look()
             time.sleep(0.05)
+
+    def connect(self):
+        # Of this thread alone.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        self.stalled = Stalled(self.server, self.body)
+
+
+def one_more(server):
+    """How long a client that comes now waits for its answer."""
+    came = time.monotonic()
+    try:
+        server.call("eth_blockNumber", [])
+    except (OSError, Failure):
+        return "was refused"
+    return f"had its answer after {(time.monotonic() - came) * 1_000:.0f} ms"
 
 
 def answered(server):
@@ -133,7 +155,7 @@ def run(options, servers, window):
 def load_of(options, server, workload, url):
     """What the other client sends: at --rate, or so many times the capacity."""
     if not options.load:
-        return {"rate": options.rate, "clients": options.rate * 2, "must_answer": True}
+        return {"rate": options.rate, "clients": CONNECTIONS, "must_answer": True}
     closed = Phase("alone", workload, url, 0, CAPACITY_SECONDS, None, CAPACITY_CLIENTS)
     vegeta.offer("stalled-capacity", [closed], TIMEOUT_MS, options.generator_cores)
     rate = max(1, round(closed.goodput * options.load))
@@ -151,7 +173,8 @@ def attack(options, server, material):
         memory = Memory(server)
         memory.start()
         phase = Phase(title, workload, url, start=0, seconds=options.seconds, **load)
-        vegeta.offer(f"stalled-{title}", [phase], TIMEOUT_MS, options.generator_cores)
+        generator = vegeta if options.load else k6
+        generator.offer(f"stalled-{title}", [phase], TIMEOUT_MS, options.generator_cores)
         return phase, *memory.most()
 
     before = measure("before")
@@ -187,6 +210,7 @@ def attack(options, server, material):
             for phase, resident, charged in measured
         ],
     )
+    print(f"a client that came behind them {crowd.newcomer}")
     longest = max(stalled.ended, default=0)
     print(
         f"disconnected: {len(stalled.ended)}, the last after {longest:.1f} s; budget of replies {budget:,.0f} MiB"
