@@ -44,6 +44,10 @@ static NULL: LazyLock<BlockJson> = LazyLock::new(BlockJson::null);
 pub struct LazyJson(Kind);
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the JSON of nearly every block was made with it"
+)]
 enum Kind {
     /// It was made with the block: no read of it looks further.
     Made(BlockJson),
