@@ -3,18 +3,15 @@
 
 use std::time::Duration;
 
-/// Largest request body in bytes: room for a full batch of 5 KB per request. It bounds the memory
-/// of one request.
+/// Largest request body in bytes, and so its memory: room for a full batch of 5 KB per request.
 pub(crate) const BODY_BYTES_MAX: usize = 5 << 20;
 
-/// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest.
-/// Further ones are refused, so that large bodies on many connections do not exhaust the memory.
-/// Tenants share them.
+/// Bytes of large bodies that one worker holds while they are read and answered: 25 of the largest,
+/// shared by tenants. Further ones are refused, so that they do not exhaust the memory.
 pub(crate) const BODY_BYTES_PER_WORKER: usize = 128 << 20;
 
 /// Longest part of a refused body that is read and discarded, in bytes: a connection whose body was
-/// read to its end can be reused, which costs a client less than a new one. A client that sends
-/// more is cut off.
+/// read to its end can be reused, which costs less than a new one. Who sends more is cut off.
 pub(crate) const DRAIN_BYTES_MAX: usize = 64 << 20;
 
 /// Longest wait for a request's whole body: 5 MiB take 30 s at the 1.4 Mbit/s of a bad mobile link.
@@ -24,9 +21,8 @@ pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// the time is for bad links.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may stay idle between requests: longer than the 60 s of most load
-/// balancers, so that the balancer closes it, and sends no request on a connection that the server
-/// is closing.
+/// How long a connection may stay idle between requests: longer than the 60 s of most balancers, so
+/// that these close it, and send no request on one that the server is closing.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// Longest wait for a client to close its side of a connection; then the socket is closed.
@@ -70,8 +66,8 @@ pub(crate) const METRICS_AGE_MAX: Duration = Duration::from_secs(1);
 /// neither accepted nor refused, and tries again a second later.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// Connections that a worker cuts in one turn of its event loop, of those whose clients are too
-/// slow. To end one takes as long as to answer some cheap requests. All are cut within a second.
+/// Connections of too slow clients that a worker cuts in one turn of its event loop: one takes as
+/// long as some cheap requests. What is left after a second is cut at once.
 pub(crate) const CUT_MAX: usize = 16;
 
 /// Connections that a worker takes at a time, and that may wait in its queue. More would delay the
@@ -526,9 +522,8 @@ pub(crate) const BLOCK_WAITS_OF_TENANT_MAX: usize = 1_024;
 /// Memory of a batch's results, in bytes, after which its tenant is charged for more.
 pub(crate) const CHARGED_BATCH_STEP: usize = 1 << 20;
 
-/// Requests a second, of all clients together, that are traced because a client's `traceparent`
-/// says that it records its own span. Beyond that, `--otlp-sample-ratio` decides: a client that
-/// always says so costs no more than this.
+/// Requests a second, of all clients together, that are traced because their `traceparent` says
+/// that the client records its own span. Beyond that, `--otlp-sample-ratio` decides.
 pub(crate) const PARENT_TRACES_PER_SECOND: u32 = 20;
 
 /// Items of a batch that have spans of their own in its trace: enough to see what took long.

@@ -151,6 +151,22 @@ async fn many_slow_clients_are_cut_off_in_turns() {
     assert_eq!(open(), Vec::<usize>::new());
 }
 
+/// Turns may be long on a busy machine.
+#[actix::test]
+async fn slow_clients_that_are_left_after_a_second_are_cut_off_at_once() {
+    let watch = watch(1);
+    let clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(&watch, None)).collect();
+    let connections = clients.iter().map(|(_, connection)| connection);
+    connections.for_each(|connection| drop(watch.answering(connection)));
+    let cut = || watch.metrics.slow_clients.get();
+    while cut() == 0 {
+        watch.tick();
+    }
+    assert_eq!(cut(), CUT_MAX as u64);
+    watch.tick();
+    assert_eq!(cut(), clients.len() as u64);
+}
+
 /// The last ones are cut long before the next second.
 #[actix::test]
 async fn a_watch_cuts_off_all_slow_clients_once_it_has_begun() {
