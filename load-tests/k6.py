@@ -71,9 +71,9 @@ def named_summary(options):
     return None
 
 
-def offer(name, phases, timeout_ms, cores=""):
+def offer(name, phases, timeout_ms, cores="", encoding=None):
     """Runs these phases in one k6, and fills in their figures. k6's verdict is not needed: the phases
-    have all that its thresholds ask."""
+    have all that its thresholds ask. It accepts answers in this encoding, if one is given."""
     plan, figures = WORK / f"{name}.plan.json", RESULTS / f"{name}.json"
     workloads = {phase.workload.file: phase.workload.name for phase in phases}
     plan.write_text(
@@ -81,6 +81,7 @@ def offer(name, phases, timeout_ms, cores=""):
             {
                 "figures": str(figures),
                 "timeout_ms": timeout_ms,
+                "encoding": encoding,
                 "workloads": [{"name": n, "file": str(file)} for file, n in workloads.items()],
                 "phases": [planned(number, phase) for number, phase in enumerate(phases)],
             }

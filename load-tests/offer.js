@@ -102,6 +102,9 @@ function outcome(response, digest) {
 }
 
 const wrong = {};
+const headers = { 'Content-Type': 'application/json' };
+// k6 decodes what is compressed.
+if (plan.encoding) headers['Accept-Encoding'] = plan.encoding;
 
 export default function () {
   const phase = phases[exec.scenario.name];
@@ -110,9 +113,7 @@ export default function () {
   if (phase.has_timeline) {
     tags.step = String(Math.floor((Date.now() - exec.scenario.startTime) / STEP_MS));
   }
-  const response = http.post(phase.url, request.body, {
-    headers: { 'Content-Type': 'application/json' }, timeout: plan.timeout_ms,
-  });
+  const response = http.post(phase.url, request.body, { headers, timeout: plan.timeout_ms });
   const found = outcome(response, request.digest);
   answers.add(1, { ...tags, outcome: found });
   if (found === 'good') {

@@ -1,6 +1,7 @@
 """A thousand clients that ask for 25 MB each and do not read, beside one that goes on, or beside an overload."""
 
 import contextlib
+import http.client
 import os
 import select
 import socket
@@ -25,8 +26,10 @@ ITEMS_MAX = 1_000
 # Bytes that the kernel holds for a client that does not read, about.
 RECEIVE_BYTES = 4 << 10
 TIMEOUT_MS = 2_000
-# Connections of the other client: all are in use before the thousand come, each in its turn.
+# Connections of the other client, at least. Each is used in its turn, so all are open before the thousand come.
 CONNECTIONS = 32
+# For so long, each of them may have a request.
+LONGEST_ANSWER = 0.16
 # Of the thousand while they come: the other client must wait for the server, not for them.
 NICENESS = 19
 # An overload, as in overload.py. The share of a core that the server has.
@@ -66,7 +69,7 @@ class Stalled:
         for _ in range(CLIENTS):
             client = socket.socket()
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-            client.connect(("127.0.0.1", server.port))
+            connect(client, server)
             client.sendall((head + body).encode())
             self.since[client.fileno()] = client, time.monotonic()
             self.poll.register(client, select.POLLRDHUP)
@@ -96,29 +99,40 @@ class Crowd(threading.Thread):
             subprocess.run(["taskset", "-cp", self.cores, own], check=True, stdout=subprocess.DEVNULL)
         while answered(self.server) < self.comes_at:
             time.sleep(SAMPLE_SECONDS)
-        connects = threading.Thread(target=self.connect, daemon=True)
-        connects.start()
-        connects.join()
-        self.newcomer = one_more(self.server)
+        connecting = threading.Thread(target=self.connect, daemon=True)
+        connecting.start()
+        connecting.join()
+        if not self.stalled:
+            return
+        one_more = threading.Thread(target=self.connect_one_more, daemon=True)
+        one_more.start()
         ends = time.monotonic() + max(self.seconds, EVICTED_MAX + 5)
         while self.stalled.since and time.monotonic() < ends:
             self.stalled.look()
             time.sleep(0.05)
+        one_more.join()
 
     def connect(self):
         # Of this thread alone.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         self.stalled = Stalled(self.server, self.body)
 
+    def connect_one_more(self):
+        """Measures how long a client that comes right behind them waits for its answer."""
+        came = time.monotonic()
+        try:
+            self.server.call("eth_blockNumber", [])
+            self.newcomer = f"had its answer after {(time.monotonic() - came) * 1_000:.0f} ms"
+        except (OSError, http.client.HTTPException, Failure):
+            self.newcomer = "was refused"
 
-def one_more(server):
-    """How long a client that comes now waits for its answer."""
-    came = time.monotonic()
-    try:
-        server.call("eth_blockNumber", [])
-    except (OSError, Failure):
-        return "was refused"
-    return f"had its answer after {(time.monotonic() - came) * 1_000:.0f} ms"
+
+def connect(client, server):
+    """Connects, again and again if that is refused: beside an overload, it may be."""
+    while True:
+        with contextlib.suppress(ConnectionRefusedError):
+            return client.connect(("127.0.0.1", server.port))
+        time.sleep(0.01)
 
 
 def answered(server):
@@ -155,7 +169,8 @@ def run(options, servers, window):
 def load_of(options, server, workload, url):
     """What the other client sends: at --rate, or so many times the capacity."""
     if not options.load:
-        return {"rate": options.rate, "clients": CONNECTIONS, "must_answer": True}
+        clients = max(CONNECTIONS, round(options.rate * LONGEST_ANSWER))
+        return {"rate": options.rate, "clients": clients, "must_answer": True}
     closed = Phase("alone", workload, url, 0, CAPACITY_SECONDS, None, CAPACITY_CLIENTS)
     vegeta.offer("stalled-capacity", [closed], TIMEOUT_MS, options.generator_cores)
     rate = max(1, round(closed.goodput * options.load))
@@ -173,17 +188,24 @@ def attack(options, server, material):
         memory = Memory(server)
         memory.start()
         phase = Phase(title, workload, url, start=0, seconds=options.seconds, **load)
-        generator = vegeta if options.load else k6
-        generator.offer(f"stalled-{title}", [phase], TIMEOUT_MS, options.generator_cores)
+        name, cores = f"stalled-{title}", options.generator_cores
+        if options.load:
+            vegeta.offer(name, [phase], TIMEOUT_MS, cores)
+        else:
+            # Most clients ask for it, and vegeta does.
+            k6.offer(name, [phase], TIMEOUT_MS, cores, encoding="gzip")
         return phase, *memory.most()
 
     before = measure("before")
     calm = resident_mib(server)
-    crowd = Crowd(server, body, load["rate"] // 2, options.seconds, options.generator_cores)
+    answers = load["rate"] // 2 if options.load else 2 * load["clients"]
+    crowd = Crowd(server, body, answers, options.seconds, options.generator_cores)
     crowd.start()
     during = measure("during")
     crowd.join()
     stalled = crowd.stalled
+    if not stalled:
+        raise Failure("the thousand could not connect")
     ended = time.monotonic()
     after = measure("after")
     measured = [before, during, after]
@@ -192,8 +214,10 @@ def attack(options, server, material):
         f"the other: {load['rate']:,} requests/s of the mix"
         + (f", {options.load:g} times what {SHARE:.0%} of a core answers" if options.load else "")
     )
+    # k6 compares all of them whole.
+    whole = ("whole",) if options.load else ()
     table(
-        ("", "goodput/s", "refused", "late", "wrong", "whole", "p50 ms", "p99 ms", "resident MiB", "charged MiB"),
+        ("", "goodput/s", "refused", "late", "wrong", *whole, "p50 ms", "p99 ms", "resident MiB", "charged MiB"),
         [
             (
                 phase.title,
@@ -201,7 +225,7 @@ def attack(options, server, material):
                 phase.refused,
                 phase.late,
                 phase.wrong,
-                phase.whole_said,
+                *(phase.whole_said for _ in whole),
                 f"{phase.p50_ms:.2f}",
                 f"{phase.p99_ms:.2f}",
                 f"{resident:,.0f}",
