@@ -248,8 +248,8 @@ async fn refused_after(waiting: usize) -> Duration {
     measured.get()
 }
 
-/// Checks that it is less than [`OVERLOAD_PATIENCE`]. A machine may stand still for so long, but not
-/// again and again.
+/// Checks that it is less than [`OVERLOAD_PATIENCE`]. A machine may stand still for so long, but
+/// not again and again.
 async fn check_sooner(refused_after: impl AsyncFn() -> Duration) {
     let mut tries = 0..5;
     while refused_after().await >= OVERLOAD_PATIENCE {
