@@ -28,7 +28,7 @@ RECEIVE_BYTES = 4 << 10
 TIMEOUT_MS = 2_000
 # Connections of the other client, at least. Each is used in its turn, so all are open before the thousand come.
 CONNECTIONS = 32
-# For so long, each of them may have a request.
+# Seconds for which all of them may have a request at the same time.
 LONGEST_ANSWER = 0.16
 # Of the thousand while they come: the other client must wait for the server, not for them.
 NICENESS = 19
@@ -166,6 +166,11 @@ def run(options, servers, window):
         return attack(options, server, material)
 
 
+def generator(options):
+    """k6, or vegeta for more than k6 can offer."""
+    return vegeta if options.load else k6
+
+
 def load_of(options, server, workload, url):
     """What the other client sends: at --rate, or so many times the capacity."""
     if not options.load:
@@ -189,11 +194,9 @@ def attack(options, server, material):
         memory.start()
         phase = Phase(title, workload, url, start=0, seconds=options.seconds, **load)
         name, cores = f"stalled-{title}", options.generator_cores
-        if options.load:
-            vegeta.offer(name, [phase], TIMEOUT_MS, cores)
-        else:
-            # Most clients ask for it, and vegeta does.
-            k6.offer(name, [phase], TIMEOUT_MS, cores, encoding="gzip")
+        # Most clients ask for it. vegeta always does.
+        encoding = {} if options.load else {"encoding": "gzip"}
+        generator(options).offer(name, [phase], TIMEOUT_MS, cores, **encoding)
         return phase, *memory.most()
 
     before = measure("before")

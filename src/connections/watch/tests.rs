@@ -28,14 +28,17 @@ fn is_cut_after(ticks: Tick, watch: &Watch, client: &mut TcpStream) -> bool {
     !is_open()
 }
 
-fn watch(idle_max: Tick) -> Rc<Watch> {
-    let metrics = Metrics::new([]).unwrap();
-    let limits = WatchLimits {
+fn limits(idle_max: Tick) -> WatchLimits {
+    WatchLimits {
         idle_max: Duration::from_secs(idle_max.into()),
         slots: SlotLimits::NONE,
-    };
+    }
+}
+
+fn watch(idle_max: Tick) -> Rc<Watch> {
+    let metrics = Metrics::new([]).unwrap();
     Rc::new(Watch::new(
-        limits,
+        limits(idle_max),
         ListenerKind::Public,
         SharedWatch::default(),
         &metrics,
@@ -151,13 +154,19 @@ async fn many_slow_clients_are_cut_off_in_turns() {
     assert_eq!(open(), Vec::<usize>::new());
 }
 
+/// More than are cut in a turn. Each has had an answer.
+fn idle_clients(watch: &Rc<Watch>) -> Vec<(TcpStream, Rc<Connection>)> {
+    let clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(watch, None)).collect();
+    let connections = clients.iter().map(|(_, connection)| connection);
+    connections.for_each(|connection| drop(watch.answering(connection)));
+    clients
+}
+
 /// Turns may be long on a busy machine.
 #[actix::test]
 async fn slow_clients_that_are_left_after_a_second_are_cut_off_at_once() {
     let watch = watch(1);
-    let clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(&watch, None)).collect();
-    let connections = clients.iter().map(|(_, connection)| connection);
-    connections.for_each(|connection| drop(watch.answering(connection)));
+    let clients = idle_clients(&watch);
     let cut = || watch.metrics.slow_clients.get();
     while cut() == 0 {
         watch.tick();
@@ -172,15 +181,9 @@ async fn slow_clients_that_are_left_after_a_second_are_cut_off_at_once() {
 async fn a_watch_cuts_off_all_slow_clients_once_it_has_begun() {
     tokio::time::pause();
     let metrics = Metrics::new([]).unwrap();
-    let limits = WatchLimits {
-        idle_max: Duration::from_secs(1),
-        slots: SlotLimits::NONE,
-    };
     let shared = SharedWatch::default();
-    let watch = Watch::start(limits, ListenerKind::Public, shared, &metrics);
-    let clients: Vec<_> = (0..3 * CUT_MAX).map(|_| connect(&watch, None)).collect();
-    let connections = clients.iter().map(|(_, connection)| connection);
-    connections.for_each(|connection| drop(watch.answering(connection)));
+    let watch = Watch::start(limits(1), ListenerKind::Public, shared, &metrics);
+    let clients = idle_clients(&watch);
     for _ in 0..10 {
         if metrics.slow_clients.get() == 0 {
             tokio::time::advance(Duration::from_secs(1)).await;
@@ -207,12 +210,8 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
         let socket = server.as_raw_fd();
         let connection = Rc::new(Connection::evicted_by(socket, evictions.clone()));
         let metrics = Metrics::new([]).unwrap();
-        let limits = WatchLimits {
-            idle_max: Duration::from_secs(60),
-            slots: SlotLimits::NONE,
-        };
         let watch = Watch::new(
-            limits,
+            limits(60),
             ListenerKind::Public,
             SharedWatch::default(),
             &metrics,

@@ -306,7 +306,7 @@ impl<'a> JsonWithoutSenders<'a> {
     /// adjacent logs of one receipt there is exactly one comma.
     #[must_use]
     pub fn log_range(&self, index: usize) -> Option<Range<usize>> {
-        self.json().log_range(index)
+        self.log_span(index).as_ref().map(Span::range)
     }
 
     /// Uncle `index`.
