@@ -424,7 +424,8 @@ impl Session {
 
     /// Called once a second: pings, or closes a session whose client is silent or too slow. Returns
     /// `false` if the connection must be cut.
-    pub(super) fn tick(&self, now: Tick) -> bool {
+    pub(super) fn tick(&self) -> bool {
+        let now = self.shared.now();
         if self.control_frames.take() >= CONTROL_FRAMES_PER_SECOND {
             self.wake();
         }

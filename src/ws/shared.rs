@@ -44,11 +44,9 @@ impl SessionsShared {
         self.now.get()
     }
 
-    /// Counts one second, and returns the new time.
-    pub(super) fn advance(&self) -> Tick {
-        let now = self.now.get().wrapping_add(1);
-        self.now.set(now);
-        now
+    /// Counts one second.
+    pub(super) fn advance(&self) {
+        self.now.set(self.now.get().wrapping_add(1));
     }
 
     /// The header of a text frame with a payload of `len` bytes.

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use nearhead_actors::{admission::ReplyBudget, share::Share};
 use nearhead_chain::json::{Json, LazyBytes, Truncated};
+use tokio::task::yield_now;
 
 use super::{
     close_reason::CloseReason,
@@ -30,7 +31,7 @@ use super::{
     inbound::Inbound,
     outbound::Outbound,
     session::{CLOSE_MAX, STALL_MAX, Session},
-    sessions::Sessions,
+    sessions::{Sessions, VISITED_MAX},
 };
 use crate::{
     access::{Access, Caller, SessionCaps},
@@ -398,6 +399,41 @@ fn what_waits_stays_within_the_budget() {
     // A notification that is larger than the budget is queued alone.
     assert!(session.queue_notification(message(2 * BUDGET)));
     assert!(!session.queue_notification(message(1)));
+}
+
+#[actix::test]
+async fn sessions_are_visited_in_turns() {
+    const COUNT: usize = 3 * VISITED_MAX - 1;
+
+    let sessions = sessions();
+    let open: Vec<_> = (0..COUNT).map(|_| open(&sessions)).collect();
+    let mut pinged = 0;
+    let mut count = || {
+        pinged += open.iter().filter(|it| taken(it) == b"\x89\x00").count();
+        pinged
+    };
+    tick(&sessions, 30);
+    let mut seen = vec![count()];
+    sessions.open.visit_rest_in_turns();
+    sessions.open.visit_rest_in_turns();
+    while seen.last() < Some(&COUNT) {
+        yield_now().await;
+        seen.push(count());
+    }
+    assert_eq!(seen, [VISITED_MAX, 2 * VISITED_MAX, COUNT]);
+    // Those that are left are visited before the next second begins.
+    tick(&sessions, 30);
+    assert_eq!(count(), COUNT + VISITED_MAX);
+    tick(&sessions, 1);
+    assert_eq!(count(), 2 * COUNT);
+    // Again in turns, after a pause.
+    tick(&sessions, 25);
+    sessions.open.visit_rest_in_turns();
+    for _ in 0..3 {
+        yield_now().await;
+    }
+    let closed = open.iter().filter(|session| !session.is_open()).count();
+    assert_eq!(closed, COUNT);
 }
 
 /// An equal share in each second that is left, so that not all clients come back at once.
