@@ -7,10 +7,12 @@ results/ gets its plot and the figures.
 """
 
 import base64
+import contextlib
 import hashlib
 import itertools
 import json
 import math
+import socket
 import subprocess
 import time
 
@@ -62,6 +64,18 @@ def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None, besid
     for file in files:
         file.unlink()
     return printed
+
+
+@contextlib.contextmanager
+def refused(phase, rate, seconds, timeout_ms):
+    """The command that offers a phase's first request at a rate to a port that refuses all connections."""
+    with socket.socket() as bound:
+        # Nobody else listens there meanwhile.
+        bound.bind(("127.0.0.1", 0))
+        targets, clients = WORK / "refused.targets", 1_000
+        targets.write_text(target(phase, f"http://127.0.0.1:{bound.getsockname()[1]}", 0) + "\n")
+        words = attack(targets, f"{rate}/1s", seconds, timeout_ms, clients)
+        yield [*words, "-output=/dev/null"]
 
 
 def commands_of(name, phases, timeout_ms):
@@ -126,13 +140,16 @@ def without_some(sequence, long, count):
 
 
 def command(phase, targets, timeout_ms, rate, is_whole):
-    words = ["nice", f"-n{phase.niceness}", str(VEGETA), "attack", "-format=json", f"-targets={targets}"]
-    words += [f"-rate={rate}", f"-duration={phase.seconds}s", f"-timeout={timeout_ms}ms"]
     # Those of a closed loop are all in the first process.
     clients = max(1, phase.clients // len(phase.urls))
     clients = clients // WHOLE_EVERY + 20 if is_whole else clients
-    words += [f"-max-workers={clients}", f"-connections={clients}", "-http2=false"]
-    return [*words, f"-max-body={-1 if is_whole else BODY_BYTES_MAX}"]
+    words = attack(targets, rate, phase.seconds, timeout_ms, clients)
+    return ["nice", f"-n{phase.niceness}", *words, f"-max-body={-1 if is_whole else BODY_BYTES_MAX}"]
+
+
+def attack(targets, rate, seconds, timeout_ms, clients):
+    words = [str(VEGETA), "attack", "-format=json", f"-targets={targets}", f"-rate={rate}", f"-duration={seconds}s"]
+    return [*words, f"-timeout={timeout_ms}ms", f"-max-workers={clients}", f"-connections={clients}", "-http2=false"]
 
 
 def read(phase, files):
