@@ -52,10 +52,11 @@ impl Actor for FanoutActor {
 
 /// Runs until the tracker ends, which ends the service.
 async fn follow(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<BlockWaits>) {
-    let adopt = |snapshot: &Arc<Snapshot>| {
+    let adopt = async |snapshot: &Arc<Snapshot>| {
         waits.head_changed(snapshot);
         if let Some(hub) = &hub {
             hub.adopt(Arc::clone(snapshot));
+            hub.wake_in_turns().await;
         }
     };
     while let Ok(HeadSubscription {
@@ -63,17 +64,18 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<Bloc
         mut changes,
     }) = tracker.send(FollowHead).await
     {
-        adopt(&snapshot);
+        adopt(&snapshot).await;
         loop {
             match changes.recv().await {
                 // A subscription whose block is not in the new window loses its cursor, which
                 // closes its session.
-                Ok(change) if change.is_reset => adopt(&change.snapshot),
+                Ok(change) if change.is_reset => adopt(&change.snapshot).await,
                 Ok(change) => {
                     // They are fewer, and their clients have waited.
                     waits.head_changed(&change.snapshot);
                     if let Some(hub) = &hub {
                         hub.fan_out(&change);
+                        hub.wake_in_turns().await;
                     }
                 }
                 Err(RecvError::Closed) => return,

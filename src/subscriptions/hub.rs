@@ -2,11 +2,11 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     hash::Hash,
     rc::{Rc, Weak},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use nearhead_actors::messages::HeadChanged;
@@ -15,6 +15,7 @@ use nearhead_chain::{
     log_search::{FilterId, FilterIndex, LogFilter},
     window::{Cursor, Snapshot},
 };
+use tokio::task::yield_now;
 
 use super::{
     bookmark::{Bookmark, PartialBlock},
@@ -24,6 +25,14 @@ use super::{
 };
 use crate::{metrics::Metrics, rpc::SubscriptionKind};
 
+/// Sessions that are woken in one turn of the event loop: each then sends what is queued, which
+/// takes some ten microseconds.
+pub(crate) const WOKEN_MAX: usize = 64;
+
+/// Time for which so few are woken in a turn. Turns are long on a busy machine, and all that are
+/// left are woken at once then.
+const WAKING_TIME: Duration = Duration::from_millis(250);
+
 /// The subscriptions of one worker that are at its current snapshot, and that snapshot.
 pub(crate) struct Hub {
     snapshot: RefCell<Option<Arc<Snapshot>>>,
@@ -31,6 +40,8 @@ pub(crate) struct Hub {
     reorgs: RefCell<LiveSubscriptions>,
     logs: RefCell<FilterIndex<FilterGroup>>,
     by_filter: RefCell<HashMap<Rc<LogFilter>, FilterId>>,
+    /// Sessions that have messages to send, or subscriptions that are to catch up.
+    to_wake: RefCell<VecDeque<Weak<dyn NotificationSink>>>,
     /// Sessions with subscriptions that wait for the next change of the head.
     waiting: RefCell<Vec<Weak<dyn NotificationSink>>>,
     /// Addresses and topics in the filters of all subscriptions, listed here or not.
@@ -78,6 +89,7 @@ impl Hub {
             reorgs: RefCell::default(),
             logs: RefCell::default(),
             by_filter: RefCell::default(),
+            to_wake: RefCell::default(),
             waiting: RefCell::default(),
             filter_values: Cell::new(0),
             ids: SubscriptionIds::new(),
@@ -102,7 +114,7 @@ impl Hub {
     }
 
     /// Adopts a snapshot that does not build on the current one: the first, or one after missed
-    /// changes or a reset. All subscriptions catch up with it.
+    /// changes or a reset. All subscriptions catch up with it when their sessions are woken.
     pub(crate) fn adopt(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot.replace(Some(snapshot));
         if let Some(before) = before {
@@ -118,7 +130,7 @@ impl Hub {
             self.logs
                 .borrow()
                 .for_each(|group| add(&group.subscriptions));
-            report_behind(behind);
+            self.report_behind(behind);
         }
         self.wake_waiting();
     }
@@ -213,7 +225,8 @@ impl Hub {
         }
     }
 
-    /// Notifies all subscriptions of a change that builds on the current snapshot.
+    /// Queues notifications of a change that builds on the current snapshot, for all subscriptions.
+    /// Their sessions send them when they are woken.
     pub(crate) fn fan_out(&self, change: &HeadChanged) {
         let began = Instant::now();
         let behind = Behind::default();
@@ -248,7 +261,7 @@ impl Hub {
             self.send_logs(block, false, &behind);
         }
         *self.snapshot.borrow_mut() = Some(Arc::clone(&change.snapshot));
-        report_behind(behind);
+        self.report_behind(behind);
         self.wake_waiting();
         self.metrics.fanout.observe(began.elapsed().as_secs_f64());
     }
@@ -306,11 +319,50 @@ impl Hub {
             };
             if sink.notify(notification.message(&subscription.prefix)) {
                 sent += 1;
+                self.will_wake(&sink);
             } else {
                 subscription.fall_behind(*number, behind, &bookmark);
             }
         }
         self.metrics.notified(sent);
+    }
+
+    fn report_behind(&self, behind: Behind) {
+        for (number, sink, bookmark) in behind.into_inner() {
+            sink.fall_behind(number, bookmark);
+            self.will_wake(&sink);
+        }
+    }
+
+    fn will_wake(&self, sink: &Rc<dyn NotificationSink>) {
+        if sink.will_be_woken() {
+            self.to_wake.borrow_mut().push_back(Rc::downgrade(sink));
+        }
+    }
+
+    /// Wakes all sessions that are to be woken: some in each turn of the event loop, so that all
+    /// other work of the thread has its turns in between.
+    pub(crate) async fn wake_in_turns(&self) {
+        let began = Instant::now();
+        loop {
+            let most = match began.elapsed() < WAKING_TIME {
+                true => WOKEN_MAX,
+                false => usize::MAX,
+            };
+            self.wake_next(most);
+            if self.to_wake.borrow().is_empty() {
+                return;
+            }
+            yield_now().await;
+        }
+    }
+
+    fn wake_next(&self, most: usize) {
+        let mut to_wake = self.to_wake.borrow_mut();
+        let next = to_wake.len().min(most);
+        for sink in to_wake.drain(..next).filter_map(|sink| sink.upgrade()) {
+            sink.wake();
+        }
     }
 }
 
@@ -325,12 +377,6 @@ impl LiveSubscription {
         if let Some(sink) = self.sink.upgrade() {
             behind.borrow_mut().push((number, sink, bookmark()));
         }
-    }
-}
-
-fn report_behind(behind: Behind) {
-    for (number, sink, bookmark) in behind.into_inner() {
-        sink.fall_behind(number, bookmark);
     }
 }
 

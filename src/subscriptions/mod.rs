@@ -30,6 +30,8 @@ mod subscription_number;
 pub(crate) use bookmark::Bookmark;
 pub(crate) use fanout_actor::FanoutActor;
 pub(crate) use hub::Hub;
+#[cfg(test)]
+pub(crate) use hub::WOKEN_MAX;
 pub(crate) use session_subscriptions::SessionSubscriptions;
 pub(crate) use sink::NotificationSink;
 pub(crate) use subscription_number::SubscriptionNumber;

@@ -10,7 +10,8 @@ use super::{bookmark::Bookmark, subscription_number::SubscriptionNumber};
 /// No method waits.
 pub(crate) trait NotificationSink {
     /// Queues a message in two parts: the subscription's own, and one that all subscribers share.
-    /// Returns `false` if there is no room for it; a closed session accepts and discards.
+    /// It is sent when the session is woken. Returns `false` if there is no room for it; a closed
+    /// session accepts and discards.
     ///
     /// All messages of one notification have the same length, and come one after the other. The
     /// hub's lists are borrowed meanwhile, so this must not call the hub.
@@ -22,13 +23,19 @@ pub(crate) trait NotificationSink {
     /// Whether the session still exchanges messages.
     fn takes_messages(&self) -> bool;
 
-    /// Schedules a call of [`catch_up`](super::SessionSubscriptions::catch_up).
+    /// Records that the hub will wake the session. Returns `false` if it has not done so since it
+    /// was recorded before.
+    fn will_be_woken(&self) -> bool;
+
+    /// Schedules a call of [`catch_up`](super::SessionSubscriptions::catch_up), and the sending of
+    /// what is queued.
     fn wake(&self);
 
     /// Closes the session, because a subscription fell behind the window.
     fn close_behind_window(&self);
 
-    /// Reports that the hub no longer lists this subscription, which catches up from `bookmark`.
+    /// Reports that the hub no longer lists this subscription, which catches up from `bookmark`
+    /// when the session is woken.
     fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark);
 
     /// Reports that the head changed, which a subscription was waiting for.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sessions` | all sessions of a worker: heartbeat, eviction and shutdown, by one clock |
 //! | `session` | one session: what waits to be sent, what may be read, when it ends |
+//! | `session_sink` | a session as a sink of notifications |
 //! | `shared` | what all sessions of a worker share: clock, bounds, metrics |
 //! | `answers` | answers that the client has not taken yet |
 //! | `outbox` | bytes that wait to be sent, within a budget |
@@ -28,6 +29,7 @@ mod outbox;
 mod request_subscriptions;
 mod session;
 pub(crate) mod session_actor;
+mod session_sink;
 mod session_traces;
 mod sessions;
 mod shared;

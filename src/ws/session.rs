@@ -26,7 +26,7 @@ use crate::{
         CONTROL_FRAMES_PER_SECOND, JOINED_REPLY_BYTES_MAX, SESSION_REQUESTS_MAX,
         WRITE_STALL_TIMEOUT,
     },
-    subscriptions::{Bookmark, NotificationSink, SessionSubscriptions, SubscriptionNumber},
+    subscriptions::SessionSubscriptions,
 };
 
 /// Seconds between two pings.
@@ -74,7 +74,7 @@ enum Incoming {
 /// The state of one session. Its actor and the streams of its connection own it; everything else
 /// holds it weakly.
 pub(crate) struct Session {
-    shared: Rc<SessionsShared>,
+    pub(super) shared: Rc<SessionsShared>,
     pub(crate) subscriptions: SessionSubscriptions,
     pub(super) connection: ConnectionHandle,
     outbox: RefCell<Outbox>,
@@ -82,6 +82,8 @@ pub(crate) struct Session {
     pub(super) buffer: RefCell<Option<HeldReply>>,
     state: Cell<SessionState>,
     waker: Cell<Option<Waker>>,
+    /// Whether the hub is to wake it.
+    pub(super) will_be_woken: Cell<bool>,
     in_flight: Cell<usize>,
     /// The permit for one large answer.
     large_answer: Arc<Semaphore>,
@@ -123,6 +125,7 @@ impl Session {
             buffer: RefCell::default(),
             state: Cell::new(SessionState::Open),
             waker: Cell::new(None),
+            will_be_woken: Cell::new(false),
             in_flight: Cell::new(0),
             large_answer: Arc::new(Semaphore::new(1)),
             frame_pending: Cell::new(false),
@@ -155,7 +158,6 @@ impl Session {
         }
         self.notified.set((count + 1, bytes + len as u64));
         self.begin_sending().push(pieces.map(Piece::Own));
-        self.wake();
         true
     }
 
@@ -502,39 +504,6 @@ impl Session {
             waker.wake_by_ref();
             self.waker.set(Some(waker));
         }
-    }
-}
-
-impl NotificationSink for Session {
-    fn notify(&self, [prefix, rest]: [Bytes; 2]) -> bool {
-        let header = self.shared.text_header(prefix.len() + rest.len());
-        self.queue_notification([header, prefix, rest])
-    }
-
-    fn has_room(&self) -> bool {
-        self.has_room()
-    }
-
-    fn takes_messages(&self) -> bool {
-        self.takes_messages()
-    }
-
-    fn wake(&self) {
-        self.wake();
-    }
-
-    fn close_behind_window(&self) {
-        self.close(CloseReason::FELL_BEHIND);
-    }
-
-    fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark) {
-        self.subscriptions.fall_behind(number, bookmark);
-        self.wake();
-    }
-
-    fn head_changed(&self) {
-        self.subscriptions.head_changed();
-        self.wake();
     }
 }
 
