@@ -59,9 +59,8 @@ def offer(options, server, workload, share):
     first = closed_loops(f"{name}-closed", workload, urls)
     best = max(first, key=lambda loop: loop.goodput)
     resident = server.resident_kib()
-    rounds = [
-        offer_once(f"{name}-{number}", options.seconds, server, workload, urls, best) for number in range(options.rounds)
-    ]
+    names = [f"{name}-{number}" for number in range(options.rounds)]
+    rounds = [offer_once(one, options.seconds, server, workload, urls, best) for one in names]
     capacity = statistics.mean(loop.goodput for one in rounds for loop in one.loops)
     used, generator_used = (statistics.mean(getattr(one, of) for one in rounds) for of in ("used", "generator_used"))
     print(
@@ -112,7 +111,7 @@ class Round:
     def p99_times(self):
         """Of that at the first load."""
         calm = self.phases[0].p99_ms
-        return [phase.p99_ms / calm if calm else math.inf for phase in self.phases]
+        return [phase.p99_ms / calm if calm and phase.good else math.inf for phase in self.phases]
 
     @property
     def recovered_after(self):
@@ -229,6 +228,7 @@ def judge(closed, rounds):
     """What is wrong: in any round, and with the medians of all."""
     phases = [phase for one in rounds for phase in one.phases]
     faults = [fault for phase in [*closed, *phases] for fault in phase.faults()]
+    faults += [f"{phase.title}: nothing is answered" for phase in phases if not phase.good]
     shares, p99_times = medians(one.shares for one in rounds), medians(one.p99_times for one in rounds)
     for load, share, times in zip(LOADS, shares, p99_times):
         least = GOODPUT_MIN.get(load)

@@ -48,6 +48,8 @@ def offer(name, phases, timeout_ms, cores="", before_reading=lambda: None, besid
             process = subprocess.Popen(pinned(words, cores), stderr=subprocess.PIPE, text=True)
             running.append((phase, file, is_whole, process))
     printed = other and other.communicate()[0]
+    if other and other.returncode != 0:
+        raise Failure(f"{beside[1][0]} exited with {other.returncode}: {printed[-2000:]}")
     for phase, _, _, process in running:
         _, errors = process.communicate()
         phase.ended = time.monotonic()

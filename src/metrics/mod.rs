@@ -236,7 +236,7 @@ impl Metrics {
             )?,
             fanout: exporter.histogram(
                 "nearhead_fanout_seconds",
-                "Time that a worker takes to pass one change of the head to all its sessions",
+                "Time that a worker takes to queue one change of the head for all its sessions",
                 &FANOUT_SECONDS,
             )?,
             filters: FilterMetrics::new(&exporter)?,

@@ -1,15 +1,15 @@
 //! Hands every change of the head to a worker's hub, and to the requests that wait there for a
 //! block; one per worker.
 
-use std::{rc::Rc, sync::Arc};
+use std::{convert::Infallible, future, rc::Rc, sync::Arc};
 
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use nearhead_actors::{
     head_tracker::HeadTracker,
-    messages::{FollowHead, HeadSubscription},
+    messages::{FollowHead, HeadChanged, HeadSubscription},
 };
 use nearhead_chain::window::Snapshot;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::hub::Hub;
 use crate::rpc::BlockWaits;
@@ -50,13 +50,30 @@ impl Actor for FanoutActor {
     }
 }
 
+/// The next change of the head. Until it comes, the sessions are woken that have something to do.
+pub(crate) async fn next_change(
+    changes: &mut Receiver<Arc<HeadChanged>>,
+    hub: Option<&Hub>,
+) -> Result<Arc<HeadChanged>, RecvError> {
+    let waking = async {
+        if let Some(hub) = hub {
+            hub.wake_in_turns().await;
+        }
+        future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        biased;
+        change = changes.recv() => change,
+        never = waking => match never {},
+    }
+}
+
 /// Runs until the tracker ends, which ends the service.
 async fn follow(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<BlockWaits>) {
-    let adopt = async |snapshot: &Arc<Snapshot>| {
+    let adopt = |snapshot: &Arc<Snapshot>| {
         waits.head_changed(snapshot);
         if let Some(hub) = &hub {
             hub.adopt(Arc::clone(snapshot));
-            hub.wake_in_turns().await;
         }
     };
     while let Ok(HeadSubscription {
@@ -64,18 +81,17 @@ async fn follow(tracker: Addr<HeadTracker>, hub: Option<Rc<Hub>>, waits: Rc<Bloc
         mut changes,
     }) = tracker.send(FollowHead).await
     {
-        adopt(&snapshot).await;
+        adopt(&snapshot);
         loop {
-            match changes.recv().await {
+            match next_change(&mut changes, hub.as_deref()).await {
                 // A subscription whose block is not in the new window loses its cursor, which
                 // closes its session.
-                Ok(change) if change.is_reset => adopt(&change.snapshot).await,
+                Ok(change) if change.is_reset => adopt(&change.snapshot),
                 Ok(change) => {
                     // They are fewer, and their clients have waited.
                     waits.head_changed(&change.snapshot);
                     if let Some(hub) = &hub {
                         hub.fan_out(&change);
-                        hub.wake_in_turns().await;
                     }
                 }
                 Err(RecvError::Closed) => return,

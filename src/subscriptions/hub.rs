@@ -2,11 +2,11 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     hash::Hash,
     rc::{Rc, Weak},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use nearhead_actors::messages::HeadChanged;
@@ -15,23 +15,15 @@ use nearhead_chain::{
     log_search::{FilterId, FilterIndex, LogFilter},
     window::{Cursor, Snapshot},
 };
-use tokio::task::yield_now;
 
 use super::{
     bookmark::{Bookmark, PartialBlock},
     notification::{MessagePrefix, Notification},
     sink::NotificationSink,
     subscription_number::{SubscriptionIds, SubscriptionNumber},
+    wake_queue::WakeQueue,
 };
 use crate::{metrics::Metrics, rpc::SubscriptionKind};
-
-/// Sessions that are woken in one turn of the event loop: each then sends what is queued, which
-/// takes some ten microseconds.
-pub(crate) const WOKEN_MAX: usize = 64;
-
-/// Time for which so few are woken in a turn. Turns are long on a busy machine, and all that are
-/// left are woken at once then.
-const WAKING_TIME: Duration = Duration::from_millis(250);
 
 /// The subscriptions of one worker that are at its current snapshot, and that snapshot.
 pub(crate) struct Hub {
@@ -41,7 +33,7 @@ pub(crate) struct Hub {
     logs: RefCell<FilterIndex<FilterGroup>>,
     by_filter: RefCell<HashMap<Rc<LogFilter>, FilterId>>,
     /// Sessions that have messages to send, or subscriptions that are to catch up.
-    to_wake: RefCell<VecDeque<Weak<dyn NotificationSink>>>,
+    to_wake: WakeQueue,
     /// Sessions with subscriptions that wait for the next change of the head.
     waiting: RefCell<Vec<Weak<dyn NotificationSink>>>,
     /// Addresses and topics in the filters of all subscriptions, listed here or not.
@@ -89,7 +81,7 @@ impl Hub {
             reorgs: RefCell::default(),
             logs: RefCell::default(),
             by_filter: RefCell::default(),
-            to_wake: RefCell::default(),
+            to_wake: WakeQueue::default(),
             waiting: RefCell::default(),
             filter_values: Cell::new(0),
             ids: SubscriptionIds::new(),
@@ -135,7 +127,7 @@ impl Hub {
         self.wake_waiting();
     }
 
-    /// Wakes a session after the next change of the head.
+    /// Has a session woken after the next change of the head.
     pub(super) fn wake_on_change(&self, sink: Weak<dyn NotificationSink>) {
         self.waiting.borrow_mut().push(sink);
     }
@@ -144,6 +136,7 @@ impl Hub {
         for sink in self.waiting.take() {
             if let Some(sink) = sink.upgrade() {
                 sink.head_changed();
+                self.to_wake.push(&sink);
             }
         }
     }
@@ -319,7 +312,7 @@ impl Hub {
             };
             if sink.notify(notification.message(&subscription.prefix)) {
                 sent += 1;
-                self.will_wake(&sink);
+                self.to_wake.push(&sink);
             } else {
                 subscription.fall_behind(*number, behind, &bookmark);
             }
@@ -330,39 +323,20 @@ impl Hub {
     fn report_behind(&self, behind: Behind) {
         for (number, sink, bookmark) in behind.into_inner() {
             sink.fall_behind(number, bookmark);
-            self.will_wake(&sink);
+            self.to_wake.push(&sink);
         }
     }
 
-    fn will_wake(&self, sink: &Rc<dyn NotificationSink>) {
-        if sink.will_be_woken() {
-            self.to_wake.borrow_mut().push_back(Rc::downgrade(sink));
-        }
-    }
-
-    /// Wakes all sessions that are to be woken: some in each turn of the event loop, so that all
-    /// other work of the thread has its turns in between.
+    /// Wakes all sessions that have something to do, some in each turn of the event loop. Whoever
+    /// drops this future goes on with another one.
     pub(crate) async fn wake_in_turns(&self) {
-        let began = Instant::now();
-        loop {
-            let most = match began.elapsed() < WAKING_TIME {
-                true => WOKEN_MAX,
-                false => usize::MAX,
-            };
-            self.wake_next(most);
-            if self.to_wake.borrow().is_empty() {
-                return;
-            }
-            yield_now().await;
-        }
+        self.to_wake.wake_in_turns().await;
     }
 
-    fn wake_next(&self, most: usize) {
-        let mut to_wake = self.to_wake.borrow_mut();
-        let next = to_wake.len().min(most);
-        for sink in to_wake.drain(..next).filter_map(|sink| sink.upgrade()) {
-            sink.wake();
-        }
+    /// As if it had taken long already to wake those that are to be woken.
+    #[cfg(test)]
+    pub(crate) fn set_late(&self) {
+        self.to_wake.set_late();
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `bookmark` | where in the chain a subscription continues |
 //! | `notification` | the JSON of a notification, shared by all that receive it |
 //! | [`sink`] | the trait that a session implements to be notified |
+//! | `wake_queue` | sessions that have something to do, which are woken in turns |
 //! | `subscription_number` | a subscription's number, and the id that its client sees |
 //! | `fanout_actor` | feeds the hub from the head tracker |
 //!
@@ -26,12 +27,13 @@ mod notification;
 mod session_subscriptions;
 mod sink;
 mod subscription_number;
+mod wake_queue;
 
 pub(crate) use bookmark::Bookmark;
 pub(crate) use fanout_actor::FanoutActor;
 pub(crate) use hub::Hub;
-#[cfg(test)]
-pub(crate) use hub::WOKEN_MAX;
 pub(crate) use session_subscriptions::SessionSubscriptions;
 pub(crate) use sink::NotificationSink;
 pub(crate) use subscription_number::SubscriptionNumber;
+#[cfg(test)]
+pub(crate) use {fanout_actor::next_change, wake_queue::WOKEN_MAX};

@@ -23,9 +23,11 @@ pub(crate) trait NotificationSink {
     /// Whether the session still exchanges messages.
     fn takes_messages(&self) -> bool;
 
-    /// Records that the hub will wake the session. Returns `false` if it has not done so since it
-    /// was recorded before.
-    fn will_be_woken(&self) -> bool;
+    /// Marks the session as queued to be woken. Whether it was not queued yet.
+    fn queue_wake(&self) -> bool;
+
+    /// Wakes the session, which is no longer queued.
+    fn wake_queued(&self);
 
     /// Schedules a call of [`catch_up`](super::SessionSubscriptions::catch_up), and the sending of
     /// what is queued.
@@ -38,6 +40,7 @@ pub(crate) trait NotificationSink {
     /// when the session is woken.
     fn fall_behind(&self, number: SubscriptionNumber, bookmark: Bookmark);
 
-    /// Reports that the head changed, which a subscription was waiting for.
+    /// Reports that the head changed, which a subscription was waiting for. It catches up when the
+    /// session is woken.
     fn head_changed(&self);
 }

@@ -82,8 +82,8 @@ pub(crate) struct Session {
     pub(super) buffer: RefCell<Option<HeldReply>>,
     state: Cell<SessionState>,
     waker: Cell<Option<Waker>>,
-    /// Whether the hub is to wake it.
-    pub(super) will_be_woken: Cell<bool>,
+    /// Whether it waits for the hub to wake it.
+    pub(super) is_wake_queued: Cell<bool>,
     in_flight: Cell<usize>,
     /// The permit for one large answer.
     large_answer: Arc<Semaphore>,
@@ -125,7 +125,7 @@ impl Session {
             buffer: RefCell::default(),
             state: Cell::new(SessionState::Open),
             waker: Cell::new(None),
-            will_be_woken: Cell::new(false),
+            is_wake_queued: Cell::new(false),
             in_flight: Cell::new(0),
             large_answer: Arc::new(Semaphore::new(1)),
             frame_pending: Cell::new(false),

@@ -19,12 +19,16 @@ impl NotificationSink for Session {
         self.takes_messages()
     }
 
-    fn will_be_woken(&self) -> bool {
-        !self.will_be_woken.replace(true)
+    fn queue_wake(&self) -> bool {
+        !self.is_wake_queued.replace(true)
+    }
+
+    fn wake_queued(&self) {
+        self.is_wake_queued.set(false);
+        self.wake();
     }
 
     fn wake(&self) {
-        self.will_be_woken.set(false);
         self.wake();
     }
 
@@ -38,6 +42,5 @@ impl NotificationSink for Session {
 
     fn head_changed(&self) {
         self.subscriptions.head_changed();
-        self.wake();
     }
 }

@@ -25,8 +25,8 @@ use crate::{
 /// within a second.
 const ACCESS_CHECK: Duration = Duration::from_millis(250);
 
-/// Sessions that the clock visits in one turn of the event loop: to ping as many takes half a
-/// millisecond, and to cut them more than one. Those of a crowd are all pinged in the same second.
+/// Sessions that the clock visits in one turn of the event loop, because those of a crowd are all
+/// pinged in the same second: to ping as many takes half a millisecond, and to cut them more.
 pub(super) const VISITED_MAX: usize = 64;
 
 /// All sessions of one worker.
@@ -42,7 +42,7 @@ pub(super) struct OpenSessions {
     visited: RefCell<VecDeque<Weak<Session>>>,
     /// The others.
     to_visit: RefCell<VecDeque<Weak<Session>>>,
-    /// How many of these are to be asked to end.
+    /// How many of those in `to_visit` are to be asked to end.
     to_drain: Cell<usize>,
     /// Whether some are visited in each turn now.
     is_visiting: Cell<bool>,

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `tree` | the blocks of all sequences |
 //! | `held` | the data that a client keeps for one subscription |
+//! | `turns` | when sessions are woken |
 //! | `model` | the clients of one worker, and the chain that it serves |
 
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -14,17 +15,9 @@
 mod held;
 mod model;
 mod tree;
+mod turns;
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Wake},
-};
+use std::{rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use nearhead_actors::messages::HeadChanged;
@@ -39,7 +32,6 @@ use self::{
 use crate::{
     limits::SESSION_FILTER_VALUES_MAX,
     rpc::{RequestSession as _, RpcError, SubscriptionKind},
-    subscriptions::WOKEN_MAX,
     test_rng::Rng,
     ws::{request_subscriptions::RequestSubscriptions, session::Session},
 };
@@ -410,70 +402,6 @@ fn all_subscribers_share_the_bytes_of_a_notification() {
             assert!(places.iter().all(|other| *other == places[0]), "{kind:?}");
         }
     }
-}
-
-/// How often a session was woken.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Each once, however many messages wait for it.
-#[actix::test]
-async fn notified_sessions_are_woken_in_turns() {
-    const COUNT: usize = WOKEN_MAX + 10;
-
-    let mut rng = Rng(3);
-    let world = World::new(&TREE.windows[1], 1 << 24);
-    let sessions: Vec<_> = (0..COUNT)
-        .map(|_| subscribe(&world, SubscriptionKind::Logs(Rc::default())))
-        .collect();
-    let wakes: Vec<_> = sessions
-        .iter()
-        .map(|session| {
-            let wakes = Arc::<Wakes>::default();
-            session.set_waker(&Context::from_waker(&Arc::clone(&wakes).into()));
-            wakes
-        })
-        .collect();
-    let woken = || {
-        let all = wakes.iter().map(|wakes| wakes.0.swap(0, Ordering::Relaxed));
-        all.collect::<Vec<_>>()
-    };
-    let first = |count| Vec::from_iter((0..COUNT).map(|at| usize::from(at < count)));
-    let rest = |count| Vec::from_iter((0..COUNT).map(|at| usize::from(at >= count)));
-    let mut notified_most = 0;
-    for _ in 0..20 {
-        let change = world.advance(world.head_move(&mut rng).unwrap());
-        world.hub.fan_out(&change);
-        assert_eq!(woken(), first(0), "before their turn");
-        let mut turns = Vec::new();
-        let mut waking = pin!(world.hub.wake_in_turns());
-        poll_fn(|cx| {
-            let polled = waking.as_mut().poll(cx);
-            turns.push(woken());
-            polled
-        })
-        .await;
-        let notified = sessions.iter().map(|session| notifications(session).len());
-        match notified.max() {
-            Some(count @ 1..) => {
-                assert_eq!(turns, [first(WOKEN_MAX), rest(WOKEN_MAX)]);
-                notified_most = notified_most.max(count);
-            }
-            _ => assert_eq!(turns, [first(0)]),
-        }
-    }
-    assert!(notified_most > 1, "{notified_most}");
-    // Those that are to catch up.
-    world.hub.adopt(world.snapshot());
-    assert_eq!(woken(), first(0));
-    world.hub.wake_in_turns().await;
-    assert_eq!(woken(), first(COUNT));
 }
 
 /// A window that began with its head was filled since then: a client can resume from any block in
