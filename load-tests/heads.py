@@ -6,11 +6,11 @@ import statistics
 import time
 
 from servers import Failure, request
-from silent import OPTIONS, SESSIONS, Client, prepare
+from silent import SESSIONS, Client, prepare
 from tables import table
 from websocket import Session
 
-SOURCE = ["--source", "dev", "--block-time", "1s", *OPTIONS]
+SOURCE = ["--source", "dev", "--block-time", "1s"]
 SECONDS_MAX = 60
 # Of the median longest wait of a second, times that without sessions.
 TIMES_MAX = 20

@@ -100,7 +100,7 @@ class Round:
     @property
     def capacities(self):
         """Of each load. Between the last two, there is no closed loop."""
-        return [loop.goodput for loop in [*self.loops[:-1], self.loops[-1], self.loops[-1]]]
+        return [loop.goodput for loop in [*self.loops, self.loops[-1]]]
 
     @property
     def shares(self):

@@ -1,8 +1,12 @@
-//! A clock of whole seconds, for bounds that need no finer one.
+//! What is called again and again: once a second, for bounds that need no finer clock, or in each turn
+//! of the event loop.
 
 use std::{rc::Weak, time::Duration};
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    task::yield_now,
+    time::{MissedTickBehavior, interval},
+};
 
 /// Seconds since a worker began to count them.
 pub(crate) type Tick = u32;
@@ -28,6 +32,14 @@ pub(crate) fn every<T: 'static>(period: Duration, target: Weak<T>, tick: impl Fn
             }
         }
     });
+}
+
+/// Calls `act` with `target` in each turn of the event loop, until it returns `false` or the target
+/// is dropped.
+pub(crate) async fn every_turn<T>(target: Weak<T>, act: impl Fn(&T) -> bool) {
+    while target.upgrade().is_some_and(|target| act(&target)) {
+        yield_now().await;
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@
 //! | `body_budget` | memory of bodies and messages while they are read and answered |
 //! | `evictions` | ends what holds memory for clients, from any thread |
 //! | `held_reply` | the memory of a reply until its client has taken it |
-//! | `clock` | a clock of whole seconds |
+//! | `clock` | what is called every second, or in each turn of the event loop |
 //! | `socket_pair` | tests: a connection |
 //! | [`descriptors`] | how many connections the process may open |
 
@@ -41,7 +41,7 @@ mod strangers;
 mod watch;
 
 pub(crate) use body_budget::{BodyBudget, Charge, UsedUp};
-pub(crate) use clock::{Tick, every, every_second};
+pub(crate) use clock::{Tick, every, every_second, every_turn};
 pub(crate) use connection::{Connection, ConnectionHandle, unless_gone};
 pub(crate) use held_reply::HeldReply;
 pub(crate) use liveness::Liveness;

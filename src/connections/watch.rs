@@ -18,10 +18,9 @@ use std::{
 use actix_web::rt::net::TcpStream;
 use nearhead_actors::admission::{ReplyCharge, ReplyTurns, RequestWaits};
 use socket2::SockRef;
-use tokio::task::yield_now;
 
 use super::{
-    clock::{Tick, every_second},
+    clock::{Tick, every_second, every_turn},
     connection::{Connection, ConnectionHandle, Phase},
     evictions::Evictions,
     held_reply::HeldReply,
@@ -347,11 +346,12 @@ impl Watch {
     /// Cuts the rest, and lets all other work of the thread have its turns in between: to end a
     /// thousand connections takes long.
     async fn cut_rest(watch: Weak<Self>) {
-        while let Some(watch) = watch.upgrade().filter(|watch| watch.has_more_to_cut()) {
+        every_turn(watch, |watch| {
+            let has_more = watch.has_more_to_cut();
             watch.cut(CUT_MAX);
-            drop(watch);
-            yield_now().await;
-        }
+            has_more
+        })
+        .await;
     }
 }
 

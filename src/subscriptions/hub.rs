@@ -124,7 +124,7 @@ impl Hub {
                 .for_each(|group| add(&group.subscriptions));
             self.report_behind(behind);
         }
-        self.wake_waiting();
+        self.queue_waiting();
     }
 
     /// Has a session woken after the next change of the head.
@@ -132,7 +132,7 @@ impl Hub {
         self.waiting.borrow_mut().push(sink);
     }
 
-    fn wake_waiting(&self) {
+    fn queue_waiting(&self) {
         for sink in self.waiting.take() {
             if let Some(sink) = sink.upgrade() {
                 sink.head_changed();
@@ -255,7 +255,7 @@ impl Hub {
         }
         *self.snapshot.borrow_mut() = Some(Arc::clone(&change.snapshot));
         self.report_behind(behind);
-        self.wake_waiting();
+        self.queue_waiting();
         self.metrics.fanout.observe(began.elapsed().as_secs_f64());
     }
 

@@ -10,12 +10,11 @@ use std::{
 
 use actix_web::rt;
 use nearhead_actors::shutdown_state::ShutdownState;
-use tokio::task::yield_now;
 
 use super::{session::Session, shared::SessionsShared};
 use crate::{
     access::{Access, Grant, Now, SessionPermit},
-    connections::{ConnectionHandle, every, every_second},
+    connections::{ConnectionHandle, every, every_second, every_turn},
     metrics::Metrics,
     subscriptions::SessionSubscriptions,
     tenants::UsageMeter,
@@ -150,19 +149,11 @@ impl OpenSessions {
     /// Visits the rest in the next turns of the event loop.
     pub(super) fn visit_rest_in_turns(self: &Rc<Self>) {
         if self.has_more_to_visit() && !self.is_visiting.replace(true) {
-            rt::spawn(Self::visit_rest(Rc::downgrade(self)));
-        }
-    }
-
-    async fn visit_rest(this: Weak<Self>) {
-        while let Some(this) = this.upgrade() {
-            this.visit(VISITED_MAX);
-            if !this.has_more_to_visit() {
-                this.is_visiting.set(false);
-                return;
-            }
-            drop(this);
-            yield_now().await;
+            rt::spawn(every_turn(Rc::downgrade(self), |this| {
+                this.visit(VISITED_MAX);
+                this.is_visiting.set(this.has_more_to_visit());
+                this.is_visiting.get()
+            }));
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 
 use nearhead_actors::{admission::ReplyBudget, share::Share};
 use nearhead_tenants::id::TenantId;
+use tokio::task::yield_now;
 
 use super::*;
 use crate::connections::socket_pair;
@@ -239,7 +240,7 @@ async fn a_reply_that_others_need_ends_with_its_connection_unless_it_is_sent() {
             false => connection.unsent_reply().is_none(),
         };
         while !is_ended() {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
         let is_open = !matches!(server.peek(&mut [0]), Ok(0));
         assert_eq!(is_open, !is_cut, "{case}");
