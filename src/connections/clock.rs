@@ -1,5 +1,5 @@
-//! What is called again and again: once a second, for bounds that need no finer clock, or in each turn
-//! of the event loop.
+//! What is called again and again: once a second, for bounds that need no finer clock, or in each
+//! turn of the event loop.
 
 use std::{rc::Weak, time::Duration};
 
